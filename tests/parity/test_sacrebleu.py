@@ -14,6 +14,7 @@ from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 from sacrebleu.significance import PairedTest, Result
 
+from selfattn import score_table
 from selfattn.errors import UserError
 from selfattn.evaluation.metrics import make_metric, ratio, score_outputs
 from selfattn.evaluation.significance import score_counts
@@ -43,12 +44,12 @@ def translation_scores(outputs: list[str], references: list[str], language: str)
 
 
 def paired_sacrebleu(
-    first: list[str], second: list[str], references: list[str], metric: SacrebleuMetric, samples: int
+    first: list[str], second: list[str], references: list[str], metric: SacrebleuMetric, samples: int, kind: str = "ar"
 ) -> float:
-    """Test two systems, one run each, by sacreBLEU's approximate randomisation (Riezler and Maxwell 2005)."""
+    """Test two systems, one run each, by approximate randomisation (Riezler and Maxwell 2005) or the bootstrap."""
     systems = [("first", metric.prepare(first)), ("second", metric.prepare(second))]
     theirs = {metric.name: metric.sacrebleu}
-    _, columns = PairedTest(systems, theirs, [metric.prepare(references)], test_type="ar", n_samples=samples)()
+    _, columns = PairedTest(systems, theirs, [metric.prepare(references)], test_type=kind, n_samples=samples)()
     (p,) = [result.p_value for column in columns.values() for result in column if isinstance(result, Result)][1:]
     return p
 
@@ -262,3 +263,40 @@ def test_where_nothing_is_clear_the_tests_lie_near_each_other(metric: SacrebleuM
     counts = metric.count_runs({"a": [first], "b": [second]}, references)
     ours = score_counts(counts, metric).comparison().between("a", "b").p
     assert ours == pytest.approx(paired_sacrebleu(first, second, references, metric, samples=2000), abs=0.05)
+
+
+# Randomisation, and the bootstrap: it takes absolute differences, so that it counts the draws on one side alone.
+PAIRED = pytest.mark.parametrize(("kind", "sides"), [("ar", 1), ("bs", 2)])
+
+
+@PAIRED
+@pytest.mark.parametrize("seed", [0, 4])
+@pytest.mark.parametrize("metric", [Bleu("de"), Chrf()])
+def test_where_the_draws_agree_on_the_sign_p_is_that_of_both_paired_tests(
+    metric: SacrebleuMetric, seed: int, kind: str, sides: int
+) -> None:
+    references = corpus(seed)
+    first, second = noisy(references, 0.2, seed + 10), noisy(references, 0.26, seed + 20)
+    counts = metric.count_runs({"a": [first], "b": [second]}, references)
+    ours = score_counts(counts, metric).comparison().between("a", "b").p
+    theirs = paired_sacrebleu(first, second, references, metric, 2000, kind)
+    assert ours == pytest.approx(sides * theirs, abs=0.03)
+
+
+@PAIRED
+@pytest.mark.parametrize("seed", range(5))
+def test_a_table_of_sentence_scores_is_tested_as_their_corpus(seed: int, kind: str, sides: int) -> None:
+    """References of ten words each: the error rate of the corpus is the mean over its sentences."""
+    draw = random.Random(seed)
+    references = [" ".join(draw.choices("abcdefgh", k=10)) for _ in range(60)]
+    outputs = {"first": noisy(references, 0.2, seed + 10), "second": noisy(references, 0.25, seed + 20)}
+    rows = []
+    for system, texts in outputs.items():
+        for item, (text, reference) in enumerate(zip(texts, references, strict=True)):
+            rows.append((system, item, "ter", Ter().sacrebleu.sentence_score(text, [reference]).score))
+    columns = map(list, zip(*rows, strict=True))
+    table = score_table(dict(zip(("system", "item", "metric", "score"), columns, strict=True)))
+    for system, texts in outputs.items():
+        assert table.estimates[system].mean == pytest.approx(Ter().of(texts, references))
+    theirs = paired_sacrebleu(outputs["first"], outputs["second"], references, Ter(), 2000, kind)
+    assert table.pairs[0].p == pytest.approx(sides * theirs, abs=0.03)
