@@ -122,16 +122,6 @@ def test_what_join_makes_of_the_heads_is_what_is_projected(close: Close, shared_
     close(layer(x, keys).output, expected)
 
 
-def test_a_gate_of_zero_halves_what_the_layer_adds_to_its_bias(close: Close) -> None:
-    layer = Gated(12, num_heads=3, bias=False)
-    nn.init.zeros_(layer.gate.weight)
-    nn.init.zeros_(layer.gate.bias)
-    plain = MultiHeadAttention(12, num_heads=3, bias=False)
-    plain.load_state_dict(layer.state_dict(), strict=False)
-    x = torch.randn(2, 5, 12)
-    close(layer(x, causal=True).output, plain(x, causal=True).output / 2)
-
-
 POSITIONS = {"none": None, "rotary": Rotary(4), "alibi": Alibi(4), "t5": RelativeBias(4)}
 
 

@@ -13,7 +13,6 @@ from selfattn.attention import (
     AttentionState,
     DeltaAttention,
     LinearAttention,
-    MultiHeadAttention,
     Retention,
     attend,
     causal_mask,
@@ -119,17 +118,8 @@ def test_the_same_weights_as_attention_and_as_an_rnn(kind: str, padded: bool) ->
     as_rnn, state = layer.advance(x, None, mask=mask, causal=True)
     real = tokens if padded else torch.ones_like(tokens)
     torch.testing.assert_close(as_rnn.output[real], as_attention[real], rtol=1e-5, atol=1e-6)
-    steps = []
-    past: Any = None
-    for t in range(70):
-        step, past = layer.advance(
-            x[:, t : t + 1], past, mask=key_mask(tokens[:, t : t + 1]) if padded else None, causal=True
-        )
-        steps.append(step.output)
-    torch.testing.assert_close(torch.cat(steps, dim=1)[real], as_attention[real], rtol=1e-5, atol=1e-6)
     assert isinstance(state, AttentionState)
-    torch.testing.assert_close(past.memory, state.memory, rtol=1e-5, atol=1e-6)
-    assert past.position.tolist() == state.position.tolist() == [70] * 3
+    assert state.position.tolist() == [70] * 3
     assert weights is not None
     assert (weights[..., ~causal_mask(70, 70)] == 0).all()
     assert not padded or (weights.transpose(1, 3)[~tokens] == 0).all()
@@ -152,17 +142,6 @@ def test_a_weight_is_the_derivative_of_an_output_by_a_projected_value(kind: str,
         (derivative,) = torch.autograd.grad(output, values[0], retain_graph=True)
         by_value = derivative[b].view(5, layer.num_kv_heads, 3)[:, h // group, 0]
         torch.testing.assert_close(weights[b, h, i], by_value)
-
-
-def test_weights_of_the_delta_rule_by_hand() -> None:
-    """One token: the state holds ``beta k v``, and the query reads ``beta (q . k) v`` of it."""
-    layer, x = layer_of("delta"), torch.randn(1, 1, 6)
-    weights = layer(x, causal=True, need_weights=True).weights
-    keys = MultiHeadAttention.project_context(layer, x)
-    key = torch.nn.functional.normalize(torch.nn.functional.silu(keys.key), dim=-1)
-    expected = layer.beta_proj(x).sigmoid().flatten() * (layer.project_query(x) * key).sum(dim=-1).flatten()
-    assert weights is not None
-    torch.testing.assert_close(weights.flatten(), expected)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
@@ -205,6 +184,8 @@ def test_both_forms_agree_with_padding_between_tokens(kind: str, places: str, pi
         read, past = layer.advance(x[:, part], past, mask=key_mask(tokens[:, part]), causal=True, positions=given)
         outputs.append(read.output)
     torch.testing.assert_close(torch.cat(outputs, dim=1)[tokens], expected[tokens], rtol=1e-5, atol=1e-6)
+    _, whole = layer.advance(x, None, mask=key_mask(tokens), causal=True, positions=positions)
+    torch.testing.assert_close(past.memory, whole.memory, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
@@ -240,17 +221,15 @@ def test_not_causal_is_the_memory_behind_the_last_key() -> None:
 
 
 @every
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_derivatives_of_both_forms_agree(kind: str, dtype: torch.dtype) -> None:
-    layer, x = layer_of(kind).to(dtype), torch.randn(2, 9, 6, dtype=dtype, requires_grad=True)
+def test_derivatives_of_both_forms_agree(kind: str) -> None:
+    layer, x = layer_of(kind).double(), torch.randn(2, 9, 6, dtype=torch.float64, requires_grad=True)
     weights = [x, *layer.parameters()]
     as_attention = torch.autograd.grad(layer(x, causal=True).output.square().sum(), weights, allow_unused=True)
     as_rnn = torch.autograd.grad(
         layer.advance(x, None, causal=True)[0].output.square().sum(), weights, allow_unused=True
     )
-    tolerance = 1e-4 if dtype == torch.float32 else 1e-10
     for actual, expected in zip(as_rnn, as_attention, strict=True):
-        torch.testing.assert_close(actual, expected, rtol=tolerance, atol=tolerance)
+        torch.testing.assert_close(actual, expected, rtol=1e-10, atol=1e-10)
 
 
 @every

@@ -5,11 +5,11 @@ import random
 from pathlib import Path
 
 import pytest
+from forging import differing
 
 from selfattn.comparison.analysis import ALL, Analysis
 from selfattn.comparison.compare import compare
 from selfattn.comparison.tested import Answer, Answered
-from selfattn.comparison.verify import verify
 from selfattn.data.pairs import Pair
 from selfattn.evaluation.buckets import by_tag, score_groups
 from selfattn.evaluation.metrics import WordErrorRate
@@ -80,4 +80,4 @@ def test_a_comparison_names_the_set_that_decides_and_verifies(tmp_path: Path) ->
     assert [bucket.items for bucket in further[0].buckets] == [30, 15, 15]
     report = (tmp_path / "out/report.md").read_text("utf-8")
     assert "### Test set gen" in report
-    assert not any(finding.differences for finding in verify(tmp_path / "out"))
+    assert differing(tmp_path / "out") == []

@@ -3,9 +3,9 @@
 from pathlib import Path
 
 import pytest
+from forging import differing
 
 from selfattn.comparison.compare import compare
-from selfattn.comparison.verify import verify
 from selfattn.models.build import build
 from selfattn.models.families import get_preset
 from selfattn.runs.heads import layers_with_heads
@@ -45,4 +45,4 @@ def test_heads_of_the_first_seed_are_scored(tmp_path: Path) -> None:
     assert all(head.difference == pytest.approx(head.score - heads.score) for head in heads.heads)
     for page in (files.html, files.html.with_suffix(".md")):
         assert "decoder.layers.0.cross_attn" in page.read_text()
-    assert not [finding for finding in verify(tmp_path / "out") if finding.differences]
+    assert differing(tmp_path / "out") == []

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from forging import differing
 from small_runs import accept_changes
 
 from selfattn.comparison import tested
@@ -62,10 +63,6 @@ def compared(text: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def run(compared: Path) -> Run:
     return load(compared / "runs" / "first-seed0")
-
-
-def differing(place: Path) -> list[str]:
-    return [finding.name for finding in verify(place) if finding.differences]
 
 
 def test_for_a_uniform_model_bits_are_the_logarithm_of_the_vocabulary(compared: Path) -> None:
@@ -122,17 +119,6 @@ def test_changed_counts_of_a_run_differ_from_its_weights(compared: Path, tmp_pat
     accept_changes(path)
     assert "outputs of first-seed0" in differing(copy)
     assert not agree(answers[0].output, replace(answers[0], output=f"{nats - 0.1:.6f} {tokens}").output)
-
-
-def test_a_stopped_comparison_goes_on_to_the_same_figures(compared: Path, text: Path, tmp_path: Path) -> None:
-    copy = shutil.copytree(compared, tmp_path / "copy")
-    shutil.rmtree(copy / "runs" / "second-seed1")
-    (copy / RESULTS).unlink()
-    record, _ = compare("lm", out=copy, data=text, resume=True, **SETTINGS)
-    assert record.pairs == read_record(compared / RESULTS).pairs
-    assert [model.metrics for model in record.models] == [
-        model.metrics for model in read_record(compared / RESULTS).models
-    ]
 
 
 def test_files_for_validation_and_test_are_kept_apart_and_remembered(text: Path, tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """Budgets and the plan: full schedules, the ledger, and every departure from what was fixed."""
 
-import hashlib
 import json
 import re
 import runpy
@@ -12,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from forging import change_plan, departures, reseal
 from third_party import isolated_registries
 
-from selfattn.codec import encode, fingerprint, line_of
+from selfattn.codec import encode, fingerprint
 from selfattn.comparison import compare as compare_module
 from selfattn.comparison import tested, trainings
 from selfattn.comparison.compare import compare, make_plan
@@ -24,7 +24,6 @@ from selfattn.comparison.report import write_comparison
 from selfattn.data.dates.source import DateSource, EmbeddedDates, split_days
 from selfattn.errors import SettingError, UserError
 from selfattn.evaluation.design import locate
-from selfattn.experiments.plan import write_plan
 from selfattn.models.families import PRESETS
 from selfattn.registry import load_plugin
 from selfattn.report.ranking import budget_outcomes
@@ -33,7 +32,7 @@ from selfattn.results.plan import AtBudget, Budgets
 from selfattn.results.quality import BudgetDifference
 from selfattn.results.record import read_record, record_from_dict
 from selfattn.runs.directory import WEIGHTS, RunDirectory
-from selfattn.runs.ledger import LEDGER, begin_ledger, read_ledger, record_access, seal_step
+from selfattn.runs.ledger import LEDGER
 from selfattn.runs.training_set import make_training_set
 from selfattn.tasks.dates import Dates
 from selfattn.tasks.translation import AT_MOST, Translation
@@ -45,23 +44,6 @@ Cli = Callable[..., Any]
 MODELS = ("rnn-plain", "rnn-attention")
 TWO = {name: PlannedModel(name, PRESETS[name].config) for name in MODELS}
 PLAN_OF_TWO = ComparisonPlan(task="dates", command="", quick=True, seeds=1, models=TWO)
-
-
-def departures(out: Path) -> dict[str, tuple[str, ...]]:
-    """Departures in the record of a report that is made now; its first screen has them all."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("selfattn.report.write.html_of", lambda *_: "")  # takes longest, and is not read
-        record, files = write_comparison(out, out.parent / "report")
-    sentences = [message.say("en") for message in verdict(record).others]
-    assert sum(text.startswith("Not as planned: ") for text in sentences) == len(record.plan.departures)
-    assert ("carried out as planned" in files.markdown.read_text()) == (not record.plan.departures)
-    return {departure.kind: departure.what for departure in record.plan.departures}
-
-
-def resealed(out: Path, plan: ComparisonPlan, **changes: Any) -> ComparisonPlan:
-    """Change what a plan decides, and hash it again."""
-    decides = {**plan.seal.decides, **changes}
-    return write_plan(out, replace(plan, seal=replace(plan.seal, decides=decides, sha256=fingerprint(decides))))
 
 
 def test_every_budget_has_trainings_with_a_full_schedule(finished: Path) -> None:
@@ -100,91 +82,16 @@ def test_a_report_that_is_made_again_has_the_same_bytes(finished: Path, tmp_path
         assert (tmp_path / "again" / file).read_bytes() == (finished / file).read_bytes()
 
 
-def test_a_plan_that_was_changed_is_told(copy: Path) -> None:
-    plan = read_plan(copy)
-    for changes, names in (
-        ({"budgets": (1.0,)}, ("budgets",)),
-        ({"margin": 2.0}, ("margin",)),
-        ({"pilot": True}, ("pilot",)),
-    ):
-        write_plan(copy, replace(plan, **changes))
-        assert departures(copy)["plan"] == names
-    resealed(copy, replace(plan, seeds=1), seeds=1)
-    assert departures(copy)["plan"][0] == "ledger"  # which has the SHA-256 of the plan as it was
-    resealed(copy, plan, recipe={**plan.seal.decides["recipe"], "lr": 0.5}, test={"items": 20, "sha256": "0"})
-    told = departures(copy)
-    assert len(told["settings"]) == 8
-    assert told["test"] == ("rnn-plain-seed5",)
-
-
-def test_a_ledger_that_was_changed_is_told(copy: Path) -> None:
-    lines = (copy / LEDGER).read_text().splitlines(keepends=True)
-    entry = json.loads(lines[3])
-    del entry["checksum"]
-    edited = line_of(entry | {"when": "2100-01-01T00:00:00+00:00"}, checksum=True)
-    for kept in ([*lines[:3], edited, *lines[4:]], [*lines[:3], lines[4], lines[3], *lines[5:]], lines[1:]):
-        (copy / LEDGER).write_text("".join(kept))
-        assert departures(copy) == {"ledger": ("ledger.jsonl",)}
-    (copy / LEDGER).write_text("".join(line for line in lines if '"rnn-plain-seed6"' not in line))
-    assert departures(copy) == {"ledger": ("ledger.jsonl",), "unrecorded": ("rnn-plain-seed6",)}
-    (copy / LEDGER).unlink()
-    assert departures(copy)["ledger"] == ("ledger.jsonl",)
-
-
-def test_a_run_of_before_the_plan_is_told_unless_the_clock_went_back(copy: Path) -> None:
-    plan = read_plan(copy)
-    late = replace(plan.seal, created="2100-01-01T00:00:00+00:00")
-    write_plan(copy, replace(plan, seal=late))
-    assert len(departures(copy)["before"]) == 8
-    entries = read_ledger(copy)
-    (copy / LEDGER).unlink()
-    begin_ledger(copy, late, plan.command)  # a clock that shows an earlier time after the plan accuses nobody
-    for entry in entries[1:]:
-        if entry.sealed:
-            seal_step(copy, entry.sealed, entry.command, plan=late.sha256, digest=entry.answers)
-        else:
-            record_access(copy / "runs" / entry.run, entry.command, plan=late.sha256, answers=entry.answers)
-    assert departures(copy) == {}
-
-
-def test_a_ledger_begins_with_the_plan_however_it_is_chained(tuned_copy: Path) -> None:
-    """Without the line of the plan the next one, of the tuning, is chained anew as the first."""
-    previous = ""
-    lines = []
-    for entry in read_ledger(tuned_copy)[1:]:
-        line = line_of(replace(entry, previous=previous), checksum=True)
-        previous = hashlib.sha256(line.encode().rstrip()).hexdigest()
-        lines.append(line)
-    (tuned_copy / LEDGER).write_text("".join(line.rstrip() + "\n" for line in lines))
-    assert departures(tuned_copy) == {"ledger": ("ledger.jsonl",)}
-
-
-def test_tests_that_are_repeated_are_told(
-    copy: Path, cli: Cli, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("selfattn.tasks.dates.Dates.test_items", lambda self, quick: 20)
-    assert cli("evaluate", copy / "runs" / "rnn-plain-seed5").code == 0
-    assert departures(copy) == {"again": ("rnn-plain-seed5",)}
-    shutil.rmtree(copy / "runs" / "rnn-plain-seed6-budget0.25")
-    compare("dates", resume=True, out=copy, **settings)
-    assert departures(copy) == {"again": ("rnn-plain-seed5", "rnn-plain-seed6-budget0.25")}
-
-
-def test_runs_of_different_tests_are_not_compared(copy: Path) -> None:
-    run = tested.Tested(copy / "runs" / "rnn-attention-seed6")
-    tested.keep(run.path, run.result, run.answered.answers[1:])
-    with pytest.raises(UserError, match="rnn-attention-seed6: not tested on the same pairs as "):
-        write_comparison(copy, copy)
-
-
 def test_a_margin_and_a_pilot_are_parts_of_the_plan(copy: Path, tmp_path: Path, settings: dict[str, Any]) -> None:
-    resealed(copy, replace(read_plan(copy), margin=1.0, pilot=True), margin=1.0)
+    reseal(copy, {"margin": 1.0}, margin=1.0, pilot=True)
     record, files = write_comparison(copy, tmp_path / "report")
     assert record.margin == 1.0
     assert "pilot: explores, confirms nothing" in files.markdown.read_text()
     assert "예비 실험" in files.html.read_text()
     with pytest.raises(SettingError, match=r"`margin` is about one difference"):
         compare("dates", **settings | {"models": (*MODELS, "rnn-peeky"), "margin": 1.0, "out": tmp_path / "new"})
+    with pytest.raises(SettingError, match="`seeds`"):
+        compare("dates", **settings | {"seeds": (3, 5), "out": tmp_path / "new"})
 
 
 def test_a_confirmation_may_draw_a_new_test_and_says_so(
@@ -245,14 +152,6 @@ def test_a_finished_comparison_is_resumed_with_a_word(
         compare("dates", out=copy, resume=True, **settings | {"seeds": 3})
     with pytest.raises(UserError, match="or go on with it: `resume`"):
         compare("dates", out=copy, **settings)
-
-
-def test_a_margin_is_about_two_models_and_seeds_are_a_number(tmp_path: Path, settings: dict[str, Any]) -> None:
-    three = settings | {"models": ("a=rnn-plain", "b=rnn-plain", "rnn-peeky"), "margin": 1.0}
-    with pytest.raises(SettingError, match="`margin` is about one difference"):
-        compare("dates", **three, out=tmp_path / "three")
-    with pytest.raises(SettingError, match="`seeds`"):
-        compare("dates", **settings | {"seeds": (3, 5)}, out=tmp_path / "looks")
 
 
 @pytest.mark.parametrize(
@@ -436,5 +335,5 @@ def test_every_budget_is_trained_with_the_rate_that_was_tuned_for_it(tmp_path: P
     turned = tuple(
         replace(trial, settings={"lr": 0.5}) if trial.chosen and trial.budget == 0.5 else trial for trial in trials
     )
-    write_plan(out, replace(plan, trials={name: turned}))
+    change_plan(out, trials={name: turned})
     assert departures(out) == {"settings": (f"{name}-seed5-budget0.5",), "tuning": ("plan.json", "tuning")}

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from forging import differing
 
-from selfattn.comparison.verify import verify
 from selfattn.results.record import Record
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "how-to" / "scores.md"
@@ -55,4 +55,4 @@ def test_logs(block: int, tool: str, items: int, tmp_path: Path, monkeypatch: py
         assert score.mean == pytest.approx(sum(printed) / len(printed), abs=6e-5)
     assert list(record.models[0].run_dirs) == RUNS[tool]
     assert record.pairs[0].difference < 0
-    assert not [finding.name for finding in verify(folder / "compare" / "logs") if finding.differences]
+    assert differing(folder / "compare" / "logs") == []

@@ -1,5 +1,6 @@
 """A comparison by target: what ends a run, the race of a tuning, the record, and what the report says."""
 
+import multiprocessing
 import random
 import shutil
 import sys
@@ -10,14 +11,14 @@ from types import SimpleNamespace
 
 import cloudpickle
 import pytest
+from forging import differing
 from third_party import isolated_registries
 
 from selfattn.comparison import trainings as tuning
 from selfattn.comparison.compare import compare, forecast, make_plan
-from selfattn.comparison.plan import ComparisonPlan, PlannedModel, Race, planned_trials
+from selfattn.comparison.plan import ComparisonPlan, PlannedModel, Race, planned_trials, read_plan
 from selfattn.comparison.preparation import prepare
 from selfattn.comparison.report import write_comparison
-from selfattn.comparison.verify import verify
 from selfattn.data.pairs import Pair
 from selfattn.errors import SettingError
 from selfattn.evaluation.variances import compare_arrivals
@@ -99,18 +100,18 @@ def test_examples_are_counted_and_a_look_is_confirmed_on_all_items(finished):
 
 def test_the_record_is_verified_and_a_forged_arrival_is_caught(finished, tmp_path):
     out, record = finished
-    assert not [finding for finding in verify(out) if finding.differences]
+    assert differing(out) == []
     copy = tmp_path / "report"
     copy.mkdir()
     for name in ("results.json", "packed.tar.xz"):
         shutil.copy(out / name, copy / name)
-    assert not [finding for finding in verify(copy) if finding.differences]
+    assert differing(copy) == []
     text = (copy / "results.json").read_text()
     name = MODELS[0]
     examples = record.target.models[name].examples[0]
     (copy / "results.json").write_text(text.replace(f'"examples": [{examples}', '"examples": [80', 1))
     assert "[80" in (copy / "results.json").read_text() or pytest.skip("written on several lines")
-    assert [finding for finding in verify(copy) if finding.differences]
+    assert differing(copy)
 
 
 def test_resuming_changes_nothing(finished):
@@ -128,6 +129,8 @@ def test_the_same_command_gives_the_same_numbers_however_many_go_on_at_once(fini
     finally:
         cloudpickle.unregister_pickle_by_value(here)
     assert again.target == record.target
+    assert not [child for child in multiprocessing.active_children() if "Loky" in child.name]  # nobody to wait for
+    assert "--jobs" not in read_plan(tmp_path / "two").command  # what comes out does not depend on it
 
 
 def planned(trials: int) -> ComparisonPlan:
@@ -174,16 +177,13 @@ def test_pruning_never_changes_the_choice(monkeypatch, order):
         ({"budgets": (0.5, 1.0)}, "`budgets` has no effect beside `until`"),
         ({"metric": "character_error_rate"}, "`until`: character_error_rate decides"),
         ({"margin": 5.0}, "`margin`"),
+        ({"until": None, "epochs": 1, "at_most": 500}, "`at_most`"),  # which goes with a target
+        ({"space": ("warmup=0..0.4",)}, "`space` warmup: has no effect"),
     ],
 )
 def test_what_contradicts_a_target_is_refused(settings, words):
     with pytest.raises(SettingError, match=words):
         make_plan(*prepare("dates", {"until": 0.9, "models": MODELS} | settings))
-
-
-def test_at_most_goes_with_a_target():
-    with pytest.raises(SettingError, match="`at_most`"):
-        prepare("dates", {"epochs": 1, "at_most": 500})
 
 
 def test_a_given_length_is_a_budget():
@@ -206,11 +206,6 @@ def test_the_plan_can_be_published_before_training(finished):
     lines = "\n".join(forecast("echo", **SETTINGS))
     assert f"SHA-256 {record.seal.sha256};" in lines
     assert "show a factor of 2 " in lines
-
-
-def test_a_setting_without_an_effect_is_not_tuned():
-    with pytest.raises(SettingError, match="`space` warmup: has no effect"):
-        prepare("dates", {"space": ("warmup=0..0.4",)})
 
 
 def described(runs: dict[str, tuple[int | None, ...]], tests: tuple[RatioTest, ...]) -> Target:

@@ -41,12 +41,6 @@ def test_tunings_are_the_units_of_welchs_test() -> None:
     assert few.word == "not told apart"  # four runs, two tunings
 
 
-def test_a_tuning_for_each_run_changes_nothing() -> None:
-    answers = np.random.default_rng(0).random((2, 4, 300)) < [[[0.9]], [[0.8]]]
-    scores = score_runs({"a": answers[0], "b": answers[1]})
-    assert by_tuning(scores, {"a": range(4), "b": range(4)}).comparison() == scores.comparison()
-
-
 @pytest.mark.parametrize("labels", ["xxxx", "xxxy", "xxy"])
 def test_tunings_have_as_many_runs_each(labels: str) -> None:
     scores = runs_of(a=[0.5, 0.6, 0.7, 0.8])
@@ -129,8 +123,3 @@ def test_equal_models_of_which_one_fails_are_seldom_told_apart(benchmarks: Any, 
     for seeds in (3, 5):
         shares = failing.outcomes(*failing.WORLDS[world], seeds, repeats=60, seed=(1,), errors=errors)
         assert shares["wrong"] <= 0.1  # of 60; docs/statistics.md has 1,000
-
-
-def test_a_large_lead_is_a_verdict(benchmarks: Any) -> None:
-    failing = benchmarks("failing")
-    assert failing.outcomes(*failing.WORLDS["99 %; 80 %"], 5, repeats=20, seed=(1,))["right"] == 1

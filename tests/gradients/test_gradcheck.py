@@ -1,6 +1,5 @@
 """Every derivative against finite differences, in float64: scores, both paths, masks, blocks, and the whole layer."""
 
-import itertools
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -20,7 +19,6 @@ from selfattn.attention import (
     MultiHeadAttention,
     RelativeBias,
     Rotary,
-    attend,
     make_score,
 )
 from selfattn.attention.cache import Cache
@@ -56,51 +54,6 @@ def check_layer(function: Callable[[], Tensor], inputs: list[Tensor], layer: Mul
     """Number by number for the inputs, which pass through everything; the weights, mostly of projections, fast."""
     check(function, inputs)
     check(function, [*inputs, *layer.parameters()], fast=True)  # a layer may have no weights
-
-
-# Two queries before three keys, or three before two; one query that sees nothing, one key that nobody sees.
-MASKS = {
-    "no mask": None,
-    "a blind query and an unseen key": torch.tensor([[False, False, False], [True, False, True]]),
-    "heads apart": torch.tensor([[[True, False, True]], [[False, True, True]]]),
-}
-
-
-# Every combination with one score; the others meet each mask, bias and causality.
-COMBINATIONS = [("scaled_dot", *rest) for rest in itertools.product(MASKS, [False, True], [False, True])]
-COMBINATIONS += [
-    (name, *rest)
-    for name in SCORES
-    if name != "scaled_dot"
-    for rest in zip(MASKS, [True, True, False], [False, True, True], strict=True)
-]
-
-
-@both_paths
-@pytest.mark.parametrize(("name", "mask", "with_bias", "causal"), COMBINATIONS)
-def test_attend(name: str, mask: str, with_bias: bool, causal: bool, need_weights: bool) -> None:
-    query, key, value = leaf(1, 2, 2, 3), leaf(1, 2, 3, 3), leaf(1, 2, 3, 2)
-    bias = leaf(2, 1, 3) if with_bias else None
-    score = make_score(name, 3, 3, max_length=5)
-
-    def attended() -> tuple[Tensor, ...]:
-        result = attend(
-            query, key, value, score=score, mask=MASKS[mask], bias=bias, causal=causal, need_weights=need_weights
-        )
-        return (result.output,) if result.weights is None else (result.output, result.weights)
-
-    check(attended, [query, key, value, *([bias] if bias is not None else []), *score.parameters()])
-
-
-@both_paths
-@pytest.mark.parametrize("name", SCORES)
-def test_more_queries_than_keys_and_groups(name: str, need_weights: bool) -> None:
-    query, key, value = leaf(1, 4, 3, 3), leaf(1, 2, 2, 3), leaf(1, 2, 2, 1)
-    score = make_score(name, 3, 3, max_length=5)
-    check(
-        lambda: attend(query, key, value, score=score, causal=True, need_weights=need_weights).output,
-        [query, key, value, *score.parameters()],
-    )
 
 
 @pytest.mark.parametrize("block_elements", [1, 8, 12, 26])

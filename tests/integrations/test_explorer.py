@@ -123,6 +123,7 @@ def test_weights_that_the_user_computed_are_shown() -> None:
 
 
 SQUARE = torch.full((1, 1, 2, 2), 0.5)
+KEYS_AS_ROWS = torch.tensor([[[1.0, 0.9], [0.0, 0.1]]])
 
 
 @pytest.mark.parametrize(
@@ -135,20 +136,16 @@ SQUARE = torch.full((1, 1, 2, 2), 0.5)
         ({"attentions": [SQUARE], "layers": [1]}, "has layers 0 to 0"),
         ({"attentions": [SQUARE], "heads": []}, "has heads 0 to 0"),
         ({"attentions": [SQUARE], "second": 2}, "`second` 2"),
+        ({"attentions": [KEYS_AS_ROWS]}, r"attentions\[0\] has a row that sums to 1.90: rows are queries"),
+        ({"attentions": [SQUARE.numpy()]}, r"attentions\[0\] is a ndarray: make it a tensor"),
+        ({"attentions": [SQUARE], "tokens": [7, 8]}, "`tokens`: expected a list of tokens as texts"),
+        ({"attentions": [SQUARE], "tokens": "ab"}, "`tokens`: expected a list of tokens as texts"),
     ],
 )
 def test_weights_that_do_not_fit_are_refused(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError, match=message):
-        explore_weights(["a", "b"], **arguments)
-
-
-def test_tokens_and_weights_of_another_kind_are_named() -> None:
-    weights = torch.ones(1, 1, 2, 2) / 2
-    for tokens in ([7, 8], "ab"):
-        with pytest.raises(UserError, match="`tokens`: expected a list of tokens as texts"):
-            explore_weights(tokens, [weights])  # type: ignore[arg-type]  # the mistake
-    with pytest.raises(UserError, match=r"attentions\[0\] is a ndarray: make it a tensor"):
-        explore_weights(["a", "b"], [weights.numpy()])  # type: ignore[list-item]  # the mistake
+        explore_weights(**{"tokens": ["a", "b"]} | arguments)
+    explore_weights(["a", "b"], [KEYS_AS_ROWS.mT])
 
 
 LONG = " ".join(["dog"] * 21)
@@ -163,6 +160,8 @@ REFUSED: dict[str, tuple[str, dict[str, Any], dict[str, Any], str]] = {
     "no layers": ("BertModel", SIZES, {"layers": []}, "`layers` is empty"),
     "an encoder cannot generate": ("BertModel", SIZES, {"generate": {}}, "BertModel cannot generate"),
     "nor can a bare model": ("T5Model", T5, {}, "T5Model cannot generate: give a `target`"),
+    "speech": ("WhisperForConditionalGeneration", BART | {"num_mel_bins": 6, "max_source_positions": 8}, {},
+               "reads input_features, not text"),
     "pictures": ("ViTModel", IMAGE, {}, "ViTModel reads pixel_values, not text"),
     "an argument that generate does not know": (
         "LlamaForCausalLM", SIZES, {"generate": {"beams": 3}}, "cannot generate like this: .*beams"),
@@ -180,12 +179,6 @@ def test_what_cannot_be_shown_is_refused_in_one_line(case: str) -> None:
     with pytest.raises(UserError, match=message) as refused:
         explore(made(name, **sizes), tokenizer, **({"text": TEXT} | arguments))
     assert "\n" not in str(refused.value)
-
-
-def test_speech_is_refused() -> None:
-    sizes = BART | {"num_mel_bins": 6, "max_source_positions": 8}
-    with pytest.raises(UserError, match="reads input_features, not text"):
-        explore(made("WhisperForConditionalGeneration", **sizes), of_t5(), TEXT)
 
 
 def test_layers_without_weights_are_named_and_none_at_all_is_refused() -> None:
@@ -282,10 +275,3 @@ def test_a_model_of_pictures_is_refused_on_the_command_line(
     assert told(monkeypatch, str(tmp_path), TEXT) == 2
     assert "ViTModel reads pixel_values, not text" in capsys.readouterr().err
     assert foreign_model(tmp_path / "nothing") is None
-
-
-def test_own_weights_with_keys_as_rows_are_refused() -> None:
-    weights = torch.tensor([[[1.0, 0.0], [0.9, 0.1]]])
-    explore_weights(["a", "b"], [weights])
-    with pytest.raises(UserError, match=r"attentions\[0\] has a row that sums to 1.90: rows are queries"):
-        explore_weights(["a", "b"], [weights.mT])

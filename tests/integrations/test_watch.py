@@ -295,21 +295,21 @@ def test_a_layer_that_hands_over_no_weights_is_named() -> None:
     assert seen.without_weights == ("encoder.layer.1.attention.self",)
 
 
-@pytest.mark.parametrize("numbers", [{"layers": []}, {"heads": []}])
-def test_no_layers_and_no_heads_are_refused(numbers: dict[str, list[int]]) -> None:
-    with pytest.raises(UserError, match="is empty: give numbers from 0"), watch(made("Bert"), **numbers):
-        pass
+REFUSED: list[tuple[dict[str, Any], str]] = [
+    *(({name: []}, "is empty: give numbers from 0") for name in ("layers", "heads")),
+    *(({"layers": numbers}, "expected a list of whole numbers from 0") for numbers in (1, [True], ["0"], [0.0])),
+    *(({"layers": [layer]}, r"`layers` .*\d.*: the model has layers 0 to 1") for layer in (2, -1)),
+    *(({"heads": [head]}, r"`heads` .*\d.*: the layer has heads 0 to 3") for head in (4, -1)),
+]
 
 
-def test_a_model_of_torch_is_refused() -> None:
+@pytest.mark.parametrize(("numbers", "message"), REFUSED, ids=[str(numbers) for numbers, _ in REFUSED])
+def test_what_cannot_be_watched_is_refused(numbers: dict[str, Any], message: str) -> None:
+    model = made("Bert")
+    with pytest.raises(UserError, match=message), watch(model, **numbers):
+        model(PROMPT)
     module: Any = torch.nn.Linear(2, 2)
     with pytest.raises(UserError, match="watch: expected a model of transformers, got Linear"), watch(module):
-        pass
-
-
-@pytest.mark.parametrize("numbers", [1, [True], ["0"], [0.0]])
-def test_what_is_no_number_of_a_layer_is_refused(numbers: Any) -> None:
-    with pytest.raises(UserError, match="expected a list of whole numbers from 0"), watch(made("Bert"), layers=numbers):
         pass
 
 

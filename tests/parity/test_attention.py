@@ -19,10 +19,8 @@ from selfattn.attention import (
     Score,
     attend,
     causal_mask,
-    dot,
     key_mask,
     padding_mask,
-    scaled_dot,
 )
 from selfattn.convert.torch_modules import attention_to_torch
 from selfattn.registry import SCORES, build_part
@@ -200,11 +198,3 @@ def test_the_location_score_ends_at_its_stated_length() -> None:
     assert score(query, torch.randn(1, 1, 5, 3)).shape == (1, 1, 2, 5)
     with pytest.raises(ValueError, match=r"6 source positions, but it was built for at most 5; .*max_length=6"):
         attend(query, torch.randn(1, 1, 6, 3), torch.randn(1, 1, 6, 3), score=score)
-
-
-@pytest.mark.parametrize("score", [dot, scaled_dot])
-@pytest.mark.parametrize("need_weights", [False, True], ids=["fused", "reference"])
-def test_a_dot_product_needs_equal_widths(score: Score, need_weights: bool) -> None:
-    x, y = torch.randn(1, 1, 2, 3), torch.randn(1, 1, 2, 5)
-    with pytest.raises(ValueError, match=r"query width 3 and key width 5 differ; use general or additive"):
-        attend(x, y, y, score=score, need_weights=need_weights)

@@ -168,14 +168,3 @@ def test_interquartile_mean_and_probability_of_improvement_are_rliables(seed: in
     shares = [stats.mannwhitneyu(a, b).statistic / (len(a) * len(b)) for a, b in zip(first, second, strict=True)]
     assert improvement(first, second, "higher") == pytest.approx(np.mean(shares))
     assert improvement(first, second, "lower") == pytest.approx(1 - np.mean(shares))
-
-
-def test_rliable_itself_gives_the_same() -> None:
-    metrics = pytest.importorskip("rliable.metrics", reason="rliable is not installed")
-    for seed in range(20):
-        rng = np.random.default_rng(seed)
-        first = [rng.integers(0, 8, 5) / 8 for _ in range(4)]  # runs of each task
-        second = [rng.integers(0, 8, 6) / 8 for _ in range(4)]
-        columns = np.stack(first, axis=1), np.stack(second, axis=1)  # [runs tasks]
-        assert interquartile_mean(first) == pytest.approx(metrics.aggregate_iqm(columns[0]))
-        assert improvement(first, second, "higher") == pytest.approx(metrics.probability_of_improvement(*columns))

@@ -63,11 +63,6 @@ def test_a_wrong_shape_says_what_was_expected(draw: object) -> None:
         draw([[0.5, 0.5]], ["a", "b", "c"], ["x", "y"])  # type: ignore[operator]  # both are functions
 
 
-def test_text_shades_every_weight_and_names_the_strongest() -> None:
-    lines = printed([[0.0, 0.3, 0.7], [1.0, 0.0, 0.0]], ["a", " ", "<eos>"], ["x", "<eos>"]).splitlines()
-    assert lines == ["  a␣⏎", "x  ░▓  ⏎ 0.70", "⏎ █    a 1.00"]
-
-
 def test_text_fits_into_80_columns() -> None:
     length = 200
     source = ["년" if k % 3 else "a" for k in range(length)]

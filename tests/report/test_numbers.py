@@ -7,25 +7,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from selfattn.report.blocks import Bars, Chart, ChartLine, Spot
+from selfattn.report.blocks import Chart, ChartLine, Spot
 from selfattn.report.numbers import (
     Scale,
-    amount,
-    compact,
     digits,
     estimate_text,
     interval_text,
     mean_text,
-    measure_text,
     p_text,
     quality_scale,
-    share_text,
     value_text,
 )
 from selfattn.report.pictures import Signs, curves
-from selfattn.report.text import MarkdownPage
 from selfattn.results.quality import Estimate, Unit
-from selfattn.results.record import MeanOverRuns
 
 estimates = st.lists(st.floats(0, 1), min_size=3, max_size=3).map(sorted).map(lambda s: Estimate(s[1], s[0], s[2]))
 
@@ -71,20 +65,6 @@ def test_only_all_is_100_and_only_nothing_is_0(share: float, places: int) -> Non
     assert 0 < Decimal(value_text(share, "share", places).split("\u00a0")[0]) < 100
 
 
-def test_amounts_and_counts() -> None:
-    assert [amount(x) for x in (0, 0.00123, 1.0, 9.96, 12.5, 99.5)] == ["0", "0.0012", "1.0", "10.0", "12", "100"]
-    assert (share_text(None), share_text(0.442), measure_text(None)) == ("–", "44.2\u00a0%", "–")
-    shown = [compact(n).replace("\u00a0", " ") for n in (950, 1000, 1_620_000.4, 2 * 10**9)]
-    assert shown == ["950", "1.00 k", "1.62 M", "2.00 G"]
-    assert measure_text(MeanOverRuns(41.2, (39.0, 44.1))).replace("\u00a0", " ") == "41 (39–44)"
-
-
-def test_the_scale_of_nines_gives_every_nine_the_same_room() -> None:
-    scale = Scale(floor=1e-4)
-    places = [scale.place(share) for share in (0.0, 0.9, 0.99, 0.999, 0.9999, 1.0)]
-    assert places == pytest.approx([0, 0.25, 0.5, 0.75, 1, 1])
-
-
 def test_an_axis_is_linear_unless_all_that_is_drawn_lies_above_90_percent() -> None:
     assert quality_scale([0.48, 0.999], 1000) == quality_scale([0.9, 0.999], 1000) == quality_scale([], 1000) == Scale()
     scale = quality_scale([0.93, 0.9995], 5000)
@@ -112,11 +92,6 @@ def test_points_have_an_axis_up_to_the_best(highest: float, top: float) -> None:
     assert float(scale.ticks[-1][1]) <= scale.top + 1e-9
 
 
-def test_figures_beyond_the_usual_digits_are_shown() -> None:
-    huge = Estimate(1e300, 1e299, 1.5e308)
-    assert interval_text(huge, "points").startswith("[1000")
-
-
 @pytest.mark.parametrize(
     ("places", "marks"), [((0, 1), ["0", "1"]), ((0, 0.5, 1), ["0", "0.2", "0.4", "0.6", "0.8", "1"])]
 )
@@ -125,8 +100,3 @@ def test_marks_are_whole_where_all_points_stand_at_whole_numbers(places: tuple[f
     drawn = curves(chart, Signs(["m"]))
     assert drawn is not None
     assert [text for _, text in drawn.ticks] == marks
-
-
-def test_every_bar_of_a_cell_has_a_line_of_its_own() -> None:
-    bars = Bars((("with", 1.0, "100 %"), ("without", 0.5, "50 %")))
-    assert MarkdownPage("en").cell(bars) == "████████ 100 % with<br>████░░░░ 50 % without"

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from selfattn.report.pictures import pieces, shown, token_places, visual_order
+from selfattn.report.pictures import pieces, shown, visual_order
 
 
 @pytest.mark.parametrize(
@@ -28,11 +28,6 @@ def test_lines_stand_as_they_are_read(text: str, seen: str) -> None:
     assert "".join(tokens[k] for k in visual_order(tokens)) == seen
 
 
-def test_the_end_of_a_right_to_left_line_is_at_its_left() -> None:
-    assert visual_order(["א", "ב", "<eos>"]) == [2, 1, 0]
-    assert visual_order(["a", "b", "<eos>"]) == [0, 1, 2]
-
-
 @given(st.lists(st.text(max_size=3), max_size=20))
 def test_the_visual_order_holds_every_token_once(tokens: list[str]) -> None:
     assert sorted(visual_order(tokens)) == list(range(len(tokens)))
@@ -41,19 +36,6 @@ def test_the_visual_order_holds_every_token_once(tokens: list[str]) -> None:
 def test_what_cannot_be_seen_gets_a_sign() -> None:
     tokens = [" ", "<eos>", "<bos>", "<unk>", "\u00a0", "\u200f", "\x07", "\u0301", "a", "년"]
     assert [shown(token) for token in tokens] == ["␣", "⏎", "⊢", "□", "⍽", "⇠", "▫", "◌\u0301", "a", "년"]
-
-
-def test_characters_of_a_text_are_found_in_its_tokens() -> None:
-    assert token_places([*list("june 23"), "<eos>"], 5, 7) == [5, 6]
-    assert token_places(["<bos>", "ju", "ne", " 23"], 1, 3) == [1, 2]
-    assert token_places(["a", "<unk>", "b"], 1, 2) == [1]
-    assert token_places(["a"], 0, 0) == []
-
-
-def test_wrong_characters_are_marked_place_by_place() -> None:
-    parts = [("same", "19"), ("wrong", "9"), ("same", "8-01-0"), ("wrong", "5")]
-    assert pieces("1998-01-05", "1988-01-06") == parts
-    assert (pieces("", ""), pieces("", "ab")) == ([], [("missing", "ab")])
 
 
 @given(st.text(max_size=12), st.text(max_size=12))

@@ -1,22 +1,18 @@
 """What the report says of tuning: trials and sensitivity."""
 
-import io
 from dataclasses import replace
 from itertools import product
-from pathlib import Path
 from statistics import fmean
 
 import numpy as np
 import pytest
 from report_records import read
-from rich.console import Console
 
 from selfattn.experiments.plan import draw_points
 from selfattn.report.blocks import Chart, Table
-from selfattn.report.html import html_of
 from selfattn.report.sections.quality import made_of
 from selfattn.report.sections.training import expected_best, rates_section
-from selfattn.report.text import markdown_of, print_summary
+from selfattn.report.text import markdown_of
 from selfattn.report.verdict import badges, verdict
 from selfattn.report.write import document
 from selfattn.results.plan import parse_axis
@@ -76,12 +72,3 @@ def test_the_first_screen_says_how_models_were_made_and_tuned(tuned: Record) -> 
         b.text.say("en") for b in badges(replace(tuned, tuning=apart))
     ]
     assert "lr: 0.001..0.016:log; batch_size: 4,8" in markdown_of(document(tuned), "en")
-
-
-@pytest.mark.parametrize("lang", ["en", "ko"])
-def test_a_tuned_report_is_written_in_every_form(tuned: Record, lang: str, tmp_path: Path) -> None:
-    page = document(tuned)
-    assert "trials" in html_of(page, lang)
-    screen = io.StringIO()
-    print_summary(tuned, Console(file=screen, width=80), tmp_path / "report.html", lang)
-    assert {"en": "layers", "ko": "스텝"}[lang] in screen.getvalue()

@@ -1,0 +1,488 @@
+"""Whatever decides what is printed is sealed or computed again: each way to cheat, and what the report says of it.
+
+Nothing tells of a plan, a ledger and outputs that were all forged together, but the weights: only a hash that was
+published before the training would.
+"""
+
+import hashlib
+import json
+import shutil
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from forging import change_plan, departures, differing, edit, pack_again, reseal, write_ledger
+from safetensors.torch import load_file, save_file
+from small_runs import Cli, accept_changes
+
+from selfattn.codec import encode, line_of
+from selfattn.comparison import check, tested
+from selfattn.comparison.check import decisions, validation_in_test
+from selfattn.comparison.compare import compare
+from selfattn.comparison.costs import COSTS, digest_of_costs
+from selfattn.comparison.plan import TUNING, ComparisonPlan, PlannedModel, read_plan
+from selfattn.comparison.report import PACKED, write_comparison
+from selfattn.comparison.tested import ANSWERS, RESULT
+from selfattn.comparison.trainings import DIVERGED, choose, digest_of_trials
+from selfattn.comparison.verify import verify
+from selfattn.data.pairs import Pair
+from selfattn.errors import UserError
+from selfattn.models.families import PRESETS
+from selfattn.registry import changed_plugins
+from selfattn.report.write import RESULTS
+from selfattn.results.plan import Seal
+from selfattn.results.record import Subject, read_record
+from selfattn.runs.directory import METRICS, RECORD, WEIGHTS, RunDirectory
+from selfattn.runs.ledger import LEDGER, read_ledger, seal_step
+from selfattn.tasks.dates import Dates
+
+RUN, TRIAL = "rnn-plain-seed5", "rnn-attention-trial1"
+OTHER = "rnn-attention-seed5"
+BUDGETS = ("", "-budget0.25")
+MODELS = ("rnn-plain", "rnn-attention")
+EIGHT = tuple(f"{model}-seed{seed}{end}" for end in BUDGETS for model in MODELS for seed in (5, 6))
+BY_SEED = tuple(f"{model}-seed{seed}{end}" for seed in (5, 6) for end in BUDGETS for model in MODELS)  # as planned
+
+
+def edit_run(run: Path, file: str, change: Callable[[Any], object]) -> None:
+    """Change a file of a run, and its checksum in `run.json`."""
+    edit(run / file, change)
+    accept_changes(run)
+
+
+# Forgeries of the comparison over two budgets
+
+
+def with_fewer_seeds(place: Path) -> None:
+    reseal(place, {"seeds": 1}, seeds=1)
+
+
+def with_another_recipe_and_test(place: Path) -> None:
+    recipe = read_plan(place).seal.decides["recipe"]
+    reseal(place, {"recipe": {**recipe, "lr": 0.5}, "test": {"items": 20, "sha256": "0"}})
+
+
+def with_an_earlier_plan(place: Path) -> None:
+    seal = replace(read_plan(place).seal, created="2000-01-01T00:00:00+00:00")
+    change_plan(place, command="selfattn compare dates", seal=seal)
+
+
+def with_a_later_plan(place: Path) -> None:
+    change_plan(place, seal=replace(read_plan(place).seal, created="2100-01-01T00:00:00+00:00"))
+
+
+def with_a_clock_that_went_back(place: Path) -> None:
+    """A clock that shows an earlier time after the plan accuses nobody."""
+    entries = read_ledger(place)[1:]
+    with_a_later_plan(place)
+    write_ledger(place, entries)
+
+
+def with_lines(change: Callable[[list[str]], Iterable[str]]) -> Callable[[Path], object]:
+    """Write other lines into the ledger."""
+
+    def forge(place: Path) -> None:
+        lines = (place / LEDGER).read_text().splitlines(keepends=True)
+        (place / LEDGER).write_text("".join(change(lines)))
+
+    return forge
+
+
+def with_an_edited_line(lines: list[str]) -> list[str]:
+    entry = json.loads(lines[3])
+    del entry["checksum"]
+    edited = line_of(entry | {"when": "2100-01-01T00:00:00+00:00"}, checksum=True)
+    return [*lines[:3], edited, *lines[4:]]
+
+
+def with_passed_gates_and_quick_steps(place: Path) -> None:
+    edit_run(place / "runs" / RUN, RESULT, lambda values: [gate.update(passed=True) for gate in values["gates"]])
+    with_quick_steps(place)
+
+
+def with_quick_steps(place: Path) -> None:
+    edit(place / COSTS, lambda values: values["models"]["rnn-plain"].update(step_seconds=1e-6))
+
+
+def with_times_taken_until_they_suit(place: Path) -> None:
+    with_quick_steps(place)
+    seal_step(place, COSTS, "", plan=read_plan(place).seal.sha256, digest=digest_of_costs(place))
+
+
+def with_right_outputs(place: Path) -> None:
+    edit_run(place / "runs" / OTHER, ANSWERS, lambda line: line.update(output=line["target"]))
+
+
+def with_tags_and_a_failure(place: Path) -> None:
+    edit_run(place / "runs" / RUN, RESULT, lambda values: values.update(failed="the loss is not a number"))
+    for path in (place / "runs").glob("*-seed*"):
+        answers = [replace(answer, tag="easy") for answer in tested.Tested(path).answered.answers]
+        tested.keep(path, tested.Tested(path).result, answers)
+    write_ledger(place)
+
+
+# What each makes of a comparison over two budgets, and all that is told of it.
+FORGED: dict[str, tuple[Callable[[Path], object], dict[str, tuple[str, ...]]]] = {
+    "budgets": (
+        lambda place: change_plan(place, budgets=(1.0,)),
+        {"plan": ("budgets",), "missing": tuple(run for run in BY_SEED if run.endswith("-budget0.25"))},
+    ),
+    "margin": (lambda place: change_plan(place, margin=2.0), {"plan": ("margin",)}),
+    "pilot": (lambda place: change_plan(place, pilot=True), {"plan": ("pilot",)}),
+    "limit": (
+        lambda place: change_plan(place, matching=replace(read_plan(place).matching, limit=10.0, allowed_apart=False)),
+        {"plan": ("matching",)},
+    ),
+    "fewer seeds": (with_fewer_seeds, {"plan": ("ledger", *BY_SEED), "missing": BY_SEED[4:]}),
+    "recipe and test": (
+        with_another_recipe_and_test,
+        {"plan": ("ledger", *BY_SEED), "settings": BY_SEED, "test": (RUN,)},
+    ),
+    "earlier": (with_an_earlier_plan, {"plan": ("command", "created")}),
+    "later": (with_a_later_plan, {"plan": ("created",), "before": EIGHT}),
+    "clock": (with_a_clock_that_went_back, {}),
+    "edited line": (with_lines(with_an_edited_line), {"ledger": (LEDGER,)}),
+    "exchanged lines": (with_lines(lambda lines: [*lines[:3], lines[4], lines[3], *lines[5:]]), {"ledger": (LEDGER,)}),
+    "no first line": (with_lines(lambda lines: lines[1:]), {"ledger": (LEDGER,)}),
+    "no line of a run": (
+        with_lines(lambda lines: [line for line in lines if f'"{RUN}"' not in line]),
+        {"ledger": (LEDGER,), "unrecorded": (RUN,)},
+    ),
+    "no ledger": (
+        lambda place: (place / LEDGER).unlink(),
+        {"ledger": (LEDGER,), "unrecorded": EIGHT, "costs": (COSTS,)},
+    ),
+    "gates and times": (with_passed_gates_and_quick_steps, {"unrecorded": (RUN,), "costs": (COSTS,)}),
+    "times": (with_times_taken_until_they_suit, {"costs": (COSTS,)}),
+    "right outputs": (with_right_outputs, {"unrecorded": (OTHER,)}),
+    "tags and a failure": (with_tags_and_a_failure, {"test": EIGHT}),
+}
+
+
+@pytest.mark.parametrize("name", FORGED)
+def test_a_forged_comparison_is_not_as_planned(name: str, copy: Path) -> None:
+    forge, expected = FORGED[name]
+    forge(copy)
+    found = departures(copy)
+    assert {kind: set(what) for kind, what in found.items()} == {kind: set(what) for kind, what in expected.items()}
+    if name == "tags and a failure":
+        write_comparison(copy, copy)
+        assert differing(copy) == [f"{RUN} (diverged)"]
+
+
+# Forgeries of a tuning
+
+
+def with_a_better_trial(place: Path) -> None:
+    """Give a trial a perfect score, as whoever wants its settings would."""
+    edit_run(place / "tuning" / TRIAL, METRICS, lambda line: line.update(valid_exact_match=1.0))
+
+
+def with_a_better_trial_in_plan_and_ledger(place: Path) -> None:
+    with_a_better_trial(place)
+    plan = read_plan(place)
+    trials = tuple(
+        replace(trial, valid=1.0 if trial.seed == 10_001 else trial.valid, chosen=trial.seed == 10_001)
+        if trial.tuning == 0 else trial
+        for trial in plan.trials["rnn-attention"]
+    )  # fmt: skip
+    change_plan(place, trials={**plan.trials, "rnn-attention": trials})
+    digest = digest_of_trials(read_plan(place), place)
+    entries = [replace(entry, answers=digest) if entry.sealed == TUNING else entry for entry in read_ledger(place)[1:]]
+    write_ledger(place, entries)
+
+
+def with_other_choices(place: Path) -> None:
+    plan = read_plan(place)
+    turned = {name: tuple(replace(t, chosen=not t.chosen) for t in trials) for name, trials in plan.trials.items()}
+    change_plan(place, trials=turned)
+
+
+def with_the_tuning_behind_the_tests(place: Path) -> None:
+    plan, tuning, *tests, costs = read_ledger(place)
+    assert [entry.sealed for entry in (plan, tuning, *tests, costs)] == ["", TUNING, *[""] * 4, COSTS]
+    write_ledger(place, [*tests, tuning, costs])
+
+
+def chained_without_the_plan(place: Path) -> None:
+    """The line behind the plan's, of the tuning, is chained anew as the first."""
+    previous = ""
+    lines = []
+    for entry in read_ledger(place)[1:]:
+        line = line_of(replace(entry, previous=previous), checksum=True)
+        previous = hashlib.sha256(line.encode().rstrip()).hexdigest()
+        lines.append(line.rstrip() + "\n")
+    (place / LEDGER).write_text("".join(lines))
+
+
+def exchange(first: Path, second: Path) -> None:
+    """Exchange two directories."""
+    aside = first.with_name("aside")
+    first.rename(aside)
+    second.rename(first)
+    aside.rename(second)
+
+
+def with_trials_and_runs_exchanged(place: Path) -> None:
+    exchange(place / "tuning" / "rnn-attention-trial0", place / "tuning" / TRIAL)
+    change_plan(place, trials=choose(read_plan(place), place))
+    exchange(place / "runs" / RUN, place / "runs" / "rnn-plain-seed6")
+    write_ledger(place)
+
+
+def with_a_good_trial_called_diverged(place: Path) -> None:
+    edit(place / "tuning" / TRIAL / RECORD, lambda values: values.update(status=DIVERGED))
+
+
+def with_a_good_run_called_diverged(place: Path) -> None:
+    edit_run(place / "runs" / RUN, RESULT, lambda values: values.update(failed="forged"))
+
+
+# What is told at least, and what `verify` computes again and finds different.
+TUNED: dict[str, tuple[Callable[[Path], object], dict[str, set[str]]]] = {
+    "trial": (with_a_better_trial, {"tuning": {"plan.json", "tuning"}}),
+    "trial, plan, ledger": (with_a_better_trial_in_plan_and_ledger, {}),
+    "choices": (with_other_choices, {"tuning": {"plan.json"}, "settings": {RUN}}),
+    "order": (with_the_tuning_behind_the_tests, {"tuning": {LEDGER}}),
+    "no plan": (chained_without_the_plan, {"ledger": {LEDGER}}),
+    "exchanged": (
+        with_trials_and_runs_exchanged,
+        {"tuning": {"rnn-attention-trial0", TRIAL}, "settings": {RUN, "rnn-plain-seed6"}},
+    ),
+    "diverged trial": (with_a_good_trial_called_diverged, {"tuning": {TRIAL}}),
+    "diverged run": (with_a_good_run_called_diverged, {"test": {RUN}}),
+}
+
+
+@pytest.mark.parametrize("name", TUNED)
+def test_a_forged_tuning_is_not_as_planned(name: str, tuned_copy: Path) -> None:
+    forge, expected = TUNED[name]
+    forge(tuned_copy)
+    found = departures(tuned_copy)
+    assert all(what <= set(found[kind]) for kind, what in expected.items())
+    if name.startswith("trial"):  # the plan still has the true score, or the weights alone have
+        write_comparison(tuned_copy, tuned_copy)
+        assert ("validation of " + TRIAL in differing(tuned_copy)) == ("tuning" not in found)
+
+
+# What cannot be compared is said in a line
+
+
+def with_the_same_run_twice(place: Path) -> None:
+    shutil.rmtree(place / "runs" / "rnn-plain-seed6")
+    shutil.copytree(place / "runs" / RUN, place / "runs" / "rnn-plain-seed6")
+
+
+def cut_to_two_answers(place: Path) -> None:
+    """The last items are cut from all runs, as if there had never been more."""
+    for run in (place / "runs").iterdir():
+        lines = (run / ANSWERS).read_text("utf-8").splitlines(keepends=True)
+        (run / ANSWERS).write_text("".join(lines[:2]), "utf-8")
+        accept_changes(run)
+
+
+def without_an_answer(place: Path) -> None:
+    run = tested.Tested(place / "runs" / "rnn-attention-seed6")
+    tested.keep(run.path, run.result, run.answered.answers[1:])
+
+
+def with_copies_of_the_full_runs(place: Path) -> None:
+    for run in sorted((place / "runs").glob("*-budget0.25")):
+        shutil.rmtree(run)
+        shutil.copytree(run.with_name(run.name.removesuffix("-budget0.25")), run)
+
+
+def edited(name: str, change: Callable[[Any], object]) -> Callable[[Path], object]:
+    def forge(place: Path) -> None:
+        edit(place / name, change)
+        if Path(name).name.startswith("test.json"):
+            accept_changes((place / name).parent)
+
+    return forge
+
+
+def gone(name: str) -> Callable[[Path], object]:
+    return lambda place: shutil.rmtree(place / name) if (place / name).is_dir() else (place / name).unlink()
+
+
+IN = f"runs/{RUN}"
+UNTESTED = f"{{copy}}/{IN}: not tested yet, or gone; finish the comparison: selfattn compare "
+REFUSED: list[tuple[Callable[[Path], object], str]] = [
+    (cut_to_two_answers, f"{ANSWERS} has 2 pairs"),
+    (without_an_answer, "rnn-attention-seed6: not tested on the same pairs as "),
+    (with_copies_of_the_full_runs, "trained as much as a run of another budget"),
+    (gone(IN), UNTESTED),
+    (gone(f"{IN}/{RESULT}"), UNTESTED),
+    (gone(f"{IN}/{ANSWERS}"), UNTESTED),
+    (gone("plan.json"), "{copy}/plan.json: no such file; name the directory of a "),
+    (edited(f"{IN}/test.json", lambda v: v.pop("created")), f"{{copy}}/{IN}/test.json: created: is missing; "),
+    (edited(f"{IN}/test.json", lambda v: v.update(gates=3)), "test.json: gates: expected a valid array, found 3; "),
+    (edited(f"{IN}/test.jsonl", lambda v: v.pop("output")), f"{{copy}}/{IN}/test.jsonl:1: output: is missing; "),
+    (edited(f"{IN}/run.json", lambda v: v.pop("parameters")), f"{{copy}}/{IN}/run.json: parameters: is missing; "),
+    (edited("plan.json", lambda v: v.update(models={})),
+     "models: Dictionary should have at least 1 item after validation, not 0, found {{}}; "),
+    (edited("plan.json", lambda v: v.pop("seal")), "{copy}/plan.json: not a plan that this version can read; "),
+    (edited("plan.json", lambda v: v.update(seeds="3")), 'plan.json: seeds: expected a valid integer, found "3"; '),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("forge", "message"), REFUSED, ids=[message for _, message in REFUSED])
+def test_a_comparison_with_something_missing_or_wrong_has_no_report(
+    forge: Callable[[Path], object], message: str, copy: Path, cli: Cli
+) -> None:
+    forge(copy)
+    out = copy.parent / "report"
+    refusal = cli("report", copy, "--out", out).refusal()
+    assert message.format(copy=copy) in refusal
+    assert not out.exists()
+    if message == UNTESTED:
+        assert refusal.endswith(" --resume\n")
+    if forge is cut_to_two_answers:
+        assert message in cli("verify", copy).refusal()
+
+
+@pytest.mark.parametrize("command", ["verify", "report"])
+def test_a_run_stands_in_its_own_place(command: str, tuned_copy: Path, cli: Cli) -> None:
+    with_the_same_run_twice(tuned_copy)
+    more = ("--out", tuned_copy.parent / "report") if command == "report" else ()
+    refusal = cli(command, tuned_copy, *more).refusal()
+    assert "rnn-plain: seeds [5, 5] have the settings of tunings [0, 0]" in refusal
+
+
+# Outputs, weights, and what is packed
+
+
+def test_tests_that_are_repeated_are_told(
+    copy: Path, cli: Cli, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("selfattn.tasks.dates.Dates.test_items", lambda self, quick: 20)
+    assert cli("evaluate", copy / "runs" / RUN).code == 0
+    shutil.rmtree(copy / "runs" / "rnn-plain-seed6-budget0.25")
+    compare("dates", resume=True, out=copy, **settings)
+    assert departures(copy) == {"again": (RUN, "rnn-plain-seed6-budget0.25")}
+
+
+def test_weights_that_were_swapped_after_the_test_are_caught(copy: Path) -> None:
+    run = copy / "runs" / OTHER
+    save_file({name: -weights for name, weights in load_file(run / WEIGHTS).items()}, run / WEIGHTS)
+    assert differing(copy, 2) == [OTHER]  # its checksum differs
+    accept_changes(run)
+    # Figures are of the outputs on disk; the ledger has another digest of this run.
+    outputs, packed, plan = (finding for finding in verify(copy, 2) if finding.differences)
+    assert (outputs.name, outputs.values) == (f"outputs of {OTHER}", 2)
+    assert (packed.name, plan.name) == ("outputs_sha256", "plan")
+    assert "models.rnn-attention.metrics.character_error_rate" in differing(copy)
+
+
+def test_a_plan_a_ledger_and_answers_forged_together_are_seen_in_the_weights_alone(copy: Path, tmp_path: Path) -> None:
+    for path in (copy / "runs").glob("rnn-attention-*"):
+        run = tested.Tested(path)
+        right = [replace(answer, output=answer.target) for answer in run.answered.answers]
+        perfect = {"exact_match": 1.0, "character_error_rate": 0.0}
+        tested.keep(path, replace(run.result, scores=perfect, gates=()), right)
+    write_ledger(copy)
+    record, _ = write_comparison(copy, copy)
+    assert record.plan is not None
+    assert record.plan.departures == ()
+    assert record.models[1].metrics["exact_match"].mean == 1
+    for name in (RESULTS, PACKED):
+        shutil.copy(copy / name, tmp_path)
+    assert differing(tmp_path) == []
+    assert [name for name in differing(copy) if name.startswith("outputs")] == [
+        f"outputs of {run}" for run in EIGHT if "attention" in run
+    ]
+
+
+def test_what_is_packed_is_that_of_the_runs_and_of_the_ledger(copy: Path, tmp_path: Path) -> None:
+    """Files are exchanged, or right outputs accepted in `run.json`: the ledger has the outputs of each run."""
+
+    def exchanged(folder: Path) -> None:
+        exchange(folder / "runs" / RUN / ANSWERS, folder / "runs" / OTHER / ANSWERS)
+
+    assert all(len(entry.outputs) == 64 for entry in read_ledger(copy) if entry.run)
+    sha256 = pack_again(copy / PACKED, exchanged, copy / PACKED)
+    assert differing(copy) == [PACKED]
+    record = read_record(copy / RESULTS)
+    (copy / RESULTS).write_text(json.dumps(encode(replace(record, outputs_sha256=sha256))))
+    assert differing(copy) == ["outputs_sha256"]
+    shutil.copy(copy / RESULTS, tmp_path)
+    pack_again(copy / PACKED, exchanged, copy / PACKED)
+    for accept, found in ((False, None), (True, "plan")):
+
+        def right(folder: Path, accept: bool = accept) -> None:
+            edit(folder / "runs" / OTHER / ANSWERS, lambda line: line.update(output=line["target"]))
+            if accept:
+                accept_changes(folder / "runs" / OTHER)
+
+        sha256 = pack_again(copy / PACKED, right, tmp_path / PACKED)
+        edit(tmp_path / RESULTS, lambda values, sha256=sha256: values.update(outputs_sha256=sha256))
+        if found:
+            assert found in differing(tmp_path)
+        else:
+            with pytest.raises(UserError, match=r"test\.jsonl: was changed or damaged"):
+                differing(tmp_path)
+
+
+def test_another_machine_is_declared(copy: Path, tmp_path: Path) -> None:
+    run = RunDirectory(copy / "runs" / "rnn-plain-seed6")
+    record = run.record()
+    versions, machine = {**record.versions, "torch": "1.0"}, {**record.machine, "threads": 9}
+    run.write_record(replace(record, versions=versions, machine=machine, commit="0123456789ab"))
+    again, _ = write_comparison(copy, tmp_path / "report")
+    assert again.plan is not None
+    assert [text.partition(":")[0] for text in again.plan.machines] == ["commit", "torch", "threads"]
+    (gate,) = [gate for gate in again.gates if gate.name == "same machine"]
+    assert (gate.passed, gate.note) == (False, True)
+
+
+def test_the_better_of_two_comparisons_cannot_be_seen_but_a_replay_is(
+    copy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A second comparison of the same plan in another directory departs from nothing."""
+    seal = read_plan(copy).seal
+    plans = tmp_path / "published.json"
+    monkeypatch.setattr(check, "PUBLISHED", plans)
+    for created, name in (("2020-01-01T00:00:00+00:00", "dates"), (seal.created, "")):  # before, and this one itself
+        plans.write_text(json.dumps({"dates": {"sha256": seal.sha256, "created": created}}))
+        again, _ = write_comparison(copy, tmp_path / "report")
+        assert again.plan is not None
+        assert again.plan.replays == name
+
+
+def test_the_pair_is_that_of_the_plan_whatever_the_task_says_later(
+    finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Dates, "subject", classmethod(lambda cls: Subject(("rnn-plain", "nothing"))))
+    after = write_comparison(finished, tmp_path / "after")[0]
+    assert [pair.primary for pair in after.pairs] == [pair.primary for pair in read_record(finished / RESULTS).pairs]
+    assert any(pair.primary for pair in after.pairs)
+
+
+def test_validation_items_that_are_test_items_are_named() -> None:
+    pairs = [Pair(str(number), "x") for number in range(100)]
+    models = {"transformer": PlannedModel("transformer", PRESETS["transformer"].config)}
+    plan = ComparisonPlan(task="dates", command="", quick=True, seeds=1, models=models)
+
+    def named(validation: list[Pair]) -> str:
+        tests = SimpleNamespace(pairs=pairs, validation=validation, probes={})
+        data = (SimpleNamespace(settings={}), tests)
+        task = SimpleNamespace(decoding={})
+        trainings: Any = SimpleNamespace(data=lambda seed: data, recipe=Dates().recipe(True), task=task)
+        return validation_in_test(Seal("", "", encode(decisions(plan, trainings))))
+
+    assert named(pairs) == "100 of 100 test items"
+    assert named([Pair("other", "x"), pairs[0]]) == ""
+
+
+def test_a_changed_plugin_is_a_departure() -> None:
+    assert changed_plugins({"a/mine.py": "1"}, {"b/mine.py": "1"}) == []
+    assert changed_plugins({"mine.py": "1", "other": "2", "third": "3"}, {"mine": "2", "other": ""}) == [
+        "mine.py",
+        "third",
+    ]
+    run: Any = SimpleNamespace(config=SimpleNamespace(plugins={"mine.py": "2"}))
+    plan: Any = SimpleNamespace(plugins={})
+    assert check.plugins_apart(plan, [run]) == ["mine.py"]
