@@ -10,7 +10,7 @@ import pytest
 
 from selfattn.data.pairs import Pair
 from selfattn.decoding.options import NOTHING, DecodingOptions
-from selfattn.errors import SettingError, UserError
+from selfattn.errors import UserError
 from selfattn.evaluation.attention import AttentionReading, word_links
 from selfattn.evaluation.links import GoldPair, Links
 from selfattn.runs.evaluate import align_against_gold, evaluate_run, evaluation_lines, gold_lines
@@ -165,14 +165,6 @@ def test_align_links_words(cli: Cli, runs: dict[str, Run], pairs_file: Path) -> 
         links, source, target = cli("align", run.path, "--data", pairs_file, "--words", *flags).out[:-1].split("\t")
         assert {tuple(map(int, link.split("-"))) for link in links.split()} == expected
         assert (source, target) == ("May 1, 2001", "2001 -05- 01")
-
-
-def test_decode_takes_a_list_too(runs: dict[str, Run]) -> None:
-    with pytest.raises(SettingError, match="expected a list of texts"):
-        runs["transformer"].decode("May 1, 2001")
-    assert runs["transformer"].decode([]) == []
-    with pytest.raises(UserError, match="n_best"):
-        DecodingOptions(n_best=2)
 
 
 # Attention against gold links, as a table and as JSON

@@ -46,14 +46,10 @@ def test_a_command_computes_where_it_is_told(command: str, call: Callable[..., A
         assert done.code == 2, name
         assert done.err.startswith("error: --device: expected "), done.err
         assert done.err.count("\n") == 1
-
-
-@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
-@pytest.mark.parametrize("command", COMMANDS)
-def test_a_device_that_is_not_there_is_named(command: str, call: Callable[..., Any]) -> None:
-    for name in ("cuda", "cuda:1"):
-        done = call(command, "--device", name)
-        assert (done.code, done.err) == (2, f"error: --device {name}: torch sees no CUDA device; take cpu\n")
+    if not torch.cuda.is_available():
+        for name in ("cuda", "cuda:1"):
+            expected = f"error: --device {name}: torch sees no CUDA device; take cpu\n"
+            assert call(command, "--device", name).err == expected
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")

@@ -8,7 +8,6 @@ import sys
 import threading
 import unicodedata
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -249,32 +248,9 @@ def test_an_interrupt_waits_for_whole_lines(
     assert target.getvalue().count(b"\n") == lines
 
 
-def in_a_shell(command: str, run: Path, data: bytes = b"1/2/03\n" * 5) -> subprocess.CompletedProcess[bytes]:
-    """Run `selfattn predict` with what a shell makes of its streams."""
-    program = f"{sys.executable} -m selfattn.cli.main predict {run}"
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONIOENCODING": "ascii"}
-    done = subprocess.run(
-        ["bash", "-o", "pipefail", "-c", command.replace("PREDICT", program)],
-        input=data,
-        env=environment,
-        capture_output=True,
-        check=False,
-    )
-    assert b"Traceback" not in done.stderr
-    assert b"Exception ignored" not in done.stderr
-    return done
-
-
-def test_streams_that_are_closed_or_full(runs: dict[str, Run]) -> None:
-    run = runs["rnn-plain"].path
-    for command, code, told in (
-        ("PREDICT <&-", 2, b"error: standard input is closed; leave it open, or redirect it to a file\n"),
-        ("PREDICT >&-", 2, b"error: standard output is closed; leave it open, or redirect it to a file\n"),
-    ):
-        done = in_a_shell(command, run)
-        assert done.returncode == code, (command, done)
-        assert done.stderr.startswith(told), (command, done)
-        assert done.stderr.count(b"\n") == 1, (command, done)
+def test_standard_input_that_is_closed(runs: dict[str, Run], cli: Cli) -> None:
+    said = cli("predict", runs["rnn-plain"].path, stdin=None).refusal()
+    assert said == "error: standard input is closed; leave it open, or redirect it to a file\n"
 
 
 def test_a_terminal_shows_what_it_can(runs: dict[str, Run], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -286,22 +262,6 @@ def test_a_terminal_shows_what_it_can(runs: dict[str, Run], monkeypatch: pytest.
     monkeypatch.setattr(sys, "stdout", Terminal(shown, encoding="cp949"))
     main(["attention", str(runs["rnn-attention"].path), "1 May 1999 é 월"])
     assert shown.getvalue().decode("cp949").startswith("1 May 1999 ? 월 → ")
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="pipes have another kind of non-blocking there")
-def test_a_pipe_that_does_not_block_is_waited_for(runs: dict[str, Run]) -> None:
-    """Nothing to read now is not the end: lines that come later are answered, and the end is the end."""
-    read, write = os.pipe()
-    os.set_blocking(read, False)
-    program = [sys.executable, "-m", "selfattn.cli.main", "predict", str(runs["rnn-plain"].path)]
-    with subprocess.Popen(program, stdin=read, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        os.close(read)
-        assert process.stdout is not None
-        for _ in range(3):  # each answer is waited for, so that the pipe is empty then
-            os.write(write, b"1/2/03\n")
-            assert process.stdout.readline().endswith(b"\n")
-        os.close(write)
-        assert process.wait() == 0
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="pipes have another kind of non-blocking there")

@@ -144,6 +144,21 @@ TABLE: list[tuple[str, str]] = [
     ("LM good.txt --model decoder-only-prefix", "does not read in one direction"),
     ("LM good.txt --target-exact-match 0.5", "a language model has no exact match"),
     ("tokenizer train pairs.tsv --out new --vocab-size 10000000000", "choose from 5 to 16,777,216"),
+    # options that have no effect beside others
+    ("train lm --out new --data few.txt --valid good.txt --validation-items 5",
+     "--validation-items has no effect beside --valid"),
+    ("TRAIN --allow-unknown", "--allow-unknown goes with --init-from"),
+    ("COMPARE --epochs 1 --tuning-seed 3", "--tuning-seed goes with --tune"),
+    ("tokenizer train good.txt --kind characters --vocab-size 9 --out new", "--vocab-size goes with --kind bpe"),
+    ("evaluate run --json --lang ko", "--lang has no effect beside --json"),
+    ("align run --data pairs.tsv --base 1", "--base goes with --gold"),
+    # vocabularies
+    ("tokenizer train --out new", "there is no text to train on"),
+    ("tokenizer train nowhere.txt --out new", "no such file"),
+    ("tokenizer train pairs.tsv --vocab-size 9000 --out new", "Vocabulary size too high"),
+    ("tokenizer train good.txt --separate --out new", "nothing says which texts are sources"),
+    ("tokenizer train pairs.tsv --out full", "is not empty"),
+    ("tokenizer inspect run", "no text to measure it on"),
     # where things go
     ("train dates --out run", "run: already holds a run"),
     ("train dates --out full", "full: holds other files"),

@@ -58,21 +58,3 @@ def test_pieces_and_ids_are_printed(pairs: Path, tmp_path: Path) -> None:
     *_, pieces, ids = inspect(tmp_path / "out", text=("the tower",), data=(pairs,)).splitlines()
     assert "".join(pieces.split()[1:]) == "␣the␣tower"
     assert [int(number) for number in ids.split()[1:]] == load_tokenizer(tmp_path / "out").encode("the tower")
-
-
-def test_bad_input(pairs: Path, sides: tuple[Path, Path], tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    with pytest.raises(UserError, match="there is no text to train on"):
-        train(out=out)
-    with pytest.raises(UserError, match="no such file"):
-        train(tmp_path / "none.txt", out=out)
-    with pytest.raises(UserError, match="Vocabulary size too high"):
-        train(pairs, out=out, vocab_size=9000)
-    with pytest.raises(UserError, match="nothing says which texts are sources"):
-        train(sides[0], out=out, separate=True)
-    assert not out.exists()
-    with pytest.raises(UserError, match="is not empty"):
-        train(pairs, out=tmp_path)
-    train(pairs, out=out)
-    with pytest.raises(UserError, match="no text to measure it on"):
-        inspect(out)

@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 from marian_model import pairs, write_pairs
-from small_runs import Cli
+from training_parts import StopAt, Stopped
 
 from selfattn.data.pairs import Pair
 from selfattn.data.splits import Mixture
-from selfattn.errors import UserError
 from selfattn.runs.load import load
 from selfattn.runs.train import train
 from selfattn.tasks.translation import Translation
@@ -70,29 +69,16 @@ def test_a_temperature_of_one_leaves_the_sizes() -> None:
     assert Mixture(("a", "b", "c"), (1e-6, 1e-6, 1.0)).counts([1, 1, 9], 5) == [1, 1, 3]
 
 
-def test_a_training_is_told_its_shares_and_resumes(files: tuple[Path, Path], tmp_path: Path, cli: Cli) -> None:
+def test_a_training_is_told_its_shares_and_resumes(files: tuple[Path, Path], tmp_path: Path) -> None:
     """Stopped after an epoch and resumed, the weights are those of a training that did not stop, bit for bit."""
-    from selfattn.training.observer import Observer
-
-    class Stop(Observer):
-        def stepped(self, report: Any) -> None:
-            if report.step == 25:
-                raise KeyboardInterrupt
-
     settings = BRIEF | {"data": files, "weights": (1, 3)}
     full = train("translation", out=tmp_path / "full", **settings)
-    with pytest.raises(KeyboardInterrupt):
-        train("translation", out=tmp_path / "stopped", observers=[Stop()], **settings)
+    with pytest.raises(Stopped):
+        train("translation", out=tmp_path / "stopped", observers=[StopAt(25)], **settings)
     resumed = train("translation", out=tmp_path / "stopped", resume=True, **settings)
     for name, tensor in resumed.model.state_dict().items():
         assert tensor.equal(full.model.state_dict()[name]), name
     assert load(full.path).config.data["mixture"] == {"weights": [1, 3]}
-    with pytest.raises(UserError, match=r"`weights` = \[1, 3\], now asked for \[1, 4\]"):
-        train("translation", out=tmp_path / "stopped", resume=True, **settings | {"weights": (1, 4)})
-    words = ("--source", "en", "--target", "de", "--model", "rnn-plain", "--tokenizer", "words")
-    steps = ("--max-steps", "2", "--validation-items", "5")
-    call = ("train", "translation", "--data", *files, "--weights", "1", "3", *words, *steps, "--out", tmp_path / "told")
-    done = cli(*call)
-    assert done.code == 0, done.err
-    assert "large.tsv: 25.0 % of the training" in done.err
-    assert "small.tsv: 75.0 % of the training" in done.err
+    notes = "\n".join(Translation(source="en", target="de", data=files, weights=(1, 3)).splits(0).notes)
+    assert "large.tsv: 25.0 % of the training" in notes
+    assert "small.tsv: 75.0 % of the training" in notes

@@ -4,7 +4,6 @@ import bz2
 import gzip
 import io
 import lzma
-import random
 import tarfile
 import zipfile
 from collections.abc import Callable
@@ -331,32 +330,3 @@ def test_a_training_refuses_what_its_files_cannot_be(tmp_path: Path) -> None:
     for streaming in (False, True):
         with pytest.raises(UserError, match=r"train\.en has 200 lines and .*train\.de 201; parallel files need"):
             Translation(target="de", data=data, streaming=streaming, **held_out).splits(0)
-
-
-@pytest.mark.parametrize("count", [200, pytest.param(5_000, marks=pytest.mark.reliability)])
-def test_damaged_files_are_read_or_refused_in_a_line(tmp_path: Path, count: int) -> None:
-    chance = random.Random(0)
-    files = {name: pack(TSV.encode()) for name, pack in PACKINGS.items()}
-    files |= {"a.tsv": TSV.encode(), "a.csv": b"source;target\n" + TSV.replace("\t", ";").encode()}
-    files |= {"u.txt": TSV.encode("utf-16"), "n.txt": b"#separator:tab\n#html:true\n" + TSV.encode()}
-    files |= {"j.json": b'{"source": "a", "target": "b"}\n' * 9, "b.txt": b"a b   _c d\n" * 9}
-    encodings = (None, "iso8859-1", "cp949", "utf-16-le", "utf-7", "iso2022_jp", "hz")
-    outcomes = {True: 0, False: 0}
-    bad: list[str] = []
-    for _ in range(count):
-        changed = {}
-        for name in chance.sample(sorted(files), chance.choice((1, 1, 2))):
-            data = bytearray(files[name])
-            for _ in range(chance.choice((0, 1, 3, 30))):
-                place = chance.randrange(len(data) + 1)
-                data[place : place + chance.choice((1, 1, 9))] = chance.randbytes(chance.choice((0, 1, 2)))
-            changed[name] = bytes(data)
-        columns = chance.choice((None, None, ("1", "2"), ("source", "target"), ("2", "9")))
-        try:
-            read_pairs(*write(tmp_path, changed), columns=columns, encoding=chance.choice(encodings))
-            outcomes[True] += 1
-        except UserError as error:
-            bad += [str(error)] if "\n" in str(error) or not str(error).strip() else []
-            outcomes[False] += 1
-    assert not bad
-    assert min(outcomes.values()) > 0, outcomes

@@ -94,27 +94,6 @@ def make_environment(folder: Path, *packages: str) -> Path:
 
 
 @pytest.fixture(scope="module")
-def engines(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An environment without torch and this package."""
-    folder = tmp_path_factory.mktemp("engines") / "venv"
-    return make_environment(folder, "onnxruntime", "ctranslate2", "numpy", "sentencepiece")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("tokenizer", TEXTS)
-@pytest.mark.parametrize("engine", ["onnx", "ctranslate2"])
-def test_an_exported_run_answers_without_torch(
-    engine: str, tokenizer: str, trained: dict[str, Run], engines: Path, tmp_path: Path
-) -> None:
-    expected, code = export_and_decode(engine, tokenizer, trained, tmp_path)
-    done = subprocess.run(
-        [engines, "-I", "-c", code], cwd=tmp_path, capture_output=True, encoding="utf-8", env={"PYTHONUTF8": "1"}
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.removesuffix("\n") == expected
-
-
-@pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An environment with the server's packages beside those of the tests."""
     python = make_environment(tmp_path_factory.mktemp("server") / "venv", "fastapi", "uvicorn")

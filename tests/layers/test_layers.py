@@ -1,7 +1,6 @@
 """Feed-forward, norms, embeddings, Transformer blocks and dropout. Formulas: tests/parity."""
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,8 +10,6 @@ from torch import Tensor, nn
 from selfattn.attention import Learned, MultiHeadAttention, Sinusoidal
 from selfattn.layers import FeedForward, TokenEmbedding, TransformerBlock
 from selfattn.layers.transformer import Dropout
-
-Close = Callable[[Tensor, Tensor], None]  # the fixture of tests/conftest.py
 
 
 def draw(*shape: int) -> Tensor:
@@ -87,15 +84,6 @@ def test_share_and_scale(p: float, dtype: torch.dtype) -> None:
     scale = torch.tensor(2**16 / (2**16 - round(p * 2**16)), dtype=dtype)
     assert (dropped[kept] == scale).all()
     assert dropped.dtype == dtype
-
-
-def test_neighbours_are_independent() -> None:
-    """All four that share a drawn number fall as often together as chance has it."""
-    torch.manual_seed(0)
-    kept = (Dropout(0.5)(torch.ones(100_000, 4)) != 0).double()
-    together = kept.T @ kept / len(kept)
-    expected = torch.full((4, 4), 0.25, dtype=torch.float64).fill_diagonal_(0.5)
-    assert torch.allclose(together, expected, atol=5 * 0.5 / math.sqrt(len(kept)))
 
 
 def test_the_gradient_is_that_of_what_was_kept() -> None:

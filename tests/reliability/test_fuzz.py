@@ -4,6 +4,7 @@ Cases are drawn from fixed seeds: texts of nasty characters, and valid files tha
 changed at a random place of its tree, as often as in its bytes, and has no checksum that would catch the change.
 """
 
+import gzip
 import hashlib
 import json
 import os
@@ -131,9 +132,12 @@ def entries(copy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict
         "pairs.jsonl": '{"source": "a dog", "target": "ein Hund"}\n{"translation": {"source": "b", "target": "c"}}\n',
         "book.txt": "september 27, 1994           _1994-09-27\naugust 19, 2003              _2003-08-19\n",
         "texts.txt": "one\ntwo\n",
+        "notes.txt": "#separator:tab\n#html:true\n" + "\n".join(lines),
     }
     for name, content in contents.items():
         (folder / name).write_text(content, encoding="utf-8")
+    (folder / "packed.tsv.gz").write_bytes(gzip.compress("\n".join(lines).encode()))
+    (folder / "marked.txt").write_text("\n".join(lines), encoding="utf-16")
     run = copy / "runs" / "plain-seed0"
     monkeypatch.setattr(RunDirectory, "check", lambda *_: None)  # checksums would refuse everything
     return {
@@ -143,6 +147,11 @@ def entries(copy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict
         "gold file": of_file(folder / "gold.tsv", read_gold),
         "pairs.tsv": of_file(folder / "pairs.tsv", read_pairs),
         "pairs.csv": of_file(folder / "pairs.csv", lambda path: read_pairs(path, columns=("source", "target"))),
+        **{
+            f"pairs in {encoding}": of_file(folder / "pairs.tsv", partial(read_pairs, encoding=encoding))
+            for encoding in ("iso8859-1", "cp949", "utf-16-le", "utf-7", "iso2022_jp", "hz")
+        },
+        **{name: of_file(folder / name, read_pairs) for name in ("packed.tsv.gz", "marked.txt", "notes.txt")},
         "pairs.jsonl": of_file(folder / "pairs.jsonl", lambda path: read_pairs(path, columns=("source", "target"))),
         "book": of_file(folder / "book.txt", read_pairs),
         "texts": of_file(folder / "texts.txt", read_texts),

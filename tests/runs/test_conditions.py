@@ -60,21 +60,3 @@ def test_settings_of_a_training_without_an_effect(tmp_path: Path, settings: dict
     with pytest.raises(UserError, match=message):
         compare("dates", out=tmp_path / "out", quick=True, items_per_epoch=800, **settings)
     assert not list(tmp_path.iterdir())
-
-
-def test_other_options_without_an_effect(tmp_path: Path, cli: Cli) -> None:
-    text = tmp_path / "text"
-    text.write_text("".join(f"line {n}\n" for n in range(40)))
-    for arguments, message in (
-        (("train", "lm", "--data", text, "--valid", text, "--validation-items", 5, "--out", tmp_path / "a"),
-         "--validation-items has no effect beside --valid"),
-        (("train", "dates", "--allow-unknown", "--out", tmp_path / "a"), "--allow-unknown goes with --init-from"),
-        (("compare", "dates", "--quick", "--epochs", 1, "--tuning-seed", 3, "--out", tmp_path / "a"),
-         "--tuning-seed goes with --tune"),
-        (("tokenizer", "train", text, "--kind", "characters", "--vocab-size", 9, "--out", tmp_path / "a"),
-         "--vocab-size goes with --kind bpe"),
-        (("evaluate", tmp_path, "--json", "--lang", "ko"), "--lang has no effect beside --json"),
-        (("align", tmp_path, "--data", text, "--base", 1), "--base goes with --gold"),
-    ):  # fmt: skip
-        assert message in cli(*arguments).refusal()
-    assert not (tmp_path / "a").exists()

@@ -45,45 +45,40 @@ def test_wrong_options_are_named(runs: dict[str, Run], settings: dict[str, Any],
     assert str(error.value).startswith(message)
 
 
-def test_targets_are_a_list_and_the_first_is_a_number(runs: dict[str, Run]) -> None:
-    run: Any = runs["transformer"]
-    with pytest.raises(SettingError, match="decode: `targets`: expected a list of texts, got '2008-11-13'"):
-        run.decode(TEXTS, targets="2008-11-13")
-    with pytest.raises(SettingError, match=r"decode: `first`: expected a whole number, got 1\.5"):
-        run.decode(TEXTS, first=1.5)
+PAIR = Pair("a", "b")
+NO_TEXTS = (("a", "b"), None, 3, ["a"], PAIR, b"a")
+NO_PAIRS: tuple[Any, ...] = (("a", "b"), None, "a", {"source": "a", "target": "b"}, Pair("a", 3))  # type: ignore[arg-type]
+# A call, what it is given, and what the line says.
+WRONG: list[tuple[str, tuple[Any, ...], dict[str, Any], str]] = [
+    *(
+        (call, (texts,), {}, "expected a list of (texts|pairs), got ")
+        for call in ("predict", "decode", "score", "align", "unknown")
+        for texts in NO_LISTS
+    ),
+    *(
+        (call, (["1 May 2001", item],), {}, "text 2: expected a text, got ")
+        for call in ("predict", "decode", "unknown")
+        for item in NO_TEXTS
+    ),
+    *((call, ([item],), {}, "pair 1: expected ") for call in ("score", "align") for item in NO_PAIRS),
+    *(("attention", (text,), {}, "expected a single text, got ") for text in (None, ["May 1, 2001"], 3)),
+    *(("aligned_parts", (pair,), {}, "pair 1: expected ") for pair in (None, ["May 1, 2001"], 3)),
+    *(
+        ("align", ([PAIR],), {name: "last"}, f"`{name}`: expected a whole number, got 'last'")
+        for name in ("layer", "head")
+    ),
+    *(("align", ([PAIR],), {"head": head}, "`head`: expected a whole number") for head in (True, [], "", 0.0)),
+    ("decode", (TEXTS,), {"targets": "2008-11-13"}, "`targets`: expected a list of texts, got '2008-11-13'"),
+    ("decode", (TEXTS,), {"first": 1.5}, r"`first`: expected a whole number, got 1\.5"),
+]
 
 
-@pytest.mark.parametrize("call", ["predict", "decode", "score", "align", "unknown"])
-@pytest.mark.parametrize("texts", NO_LISTS)
-def test_what_is_no_list_is_refused(runs: dict[str, Run], call: str, texts: Any) -> None:
-    with pytest.raises(SettingError, match=rf"^{call}: expected a list of (texts|pairs), got "):
-        getattr(runs["transformer"], call)(texts)
-
-
-@pytest.mark.parametrize("item", [("a", "b"), None, 3, ["a"], Pair("a", "b"), b"a"])
-@pytest.mark.parametrize("call", ["predict", "decode", "unknown"])
-def test_an_item_that_is_no_text_is_numbered(runs: dict[str, Run], call: str, item: Any) -> None:
-    with pytest.raises(SettingError, match=rf"^{call}: text 2: expected a text, got "):
-        getattr(runs["transformer"], call)(["1 May 2001", item])
-
-
-@pytest.mark.parametrize("item", [("a", "b"), None, "a", {"source": "a", "target": "b"}, Pair("a", 3)])  # type: ignore[arg-type]
-@pytest.mark.parametrize("call", ["score", "align"])
-def test_an_item_that_is_no_pair_is_numbered(runs: dict[str, Run], call: str, item: Any) -> None:
-    with pytest.raises(SettingError, match=rf"^{call}: pair 1: expected "):
-        getattr(runs["transformer"], call)([item])
-
-
-def test_calls_of_one_text_and_of_one_pair(runs: dict[str, Run]) -> None:
-    run: Any = runs["transformer"]
-    for wrong in (None, ["May 1, 2001"], 3):
-        with pytest.raises(SettingError, match=r"^attention: expected a single text, got "):
-            run.attention(wrong)
-        with pytest.raises(SettingError, match=r"^aligned_parts: pair 1: expected "):
-            run.aligned_parts(wrong)
-    for name in ("layer", "head"):
-        with pytest.raises(SettingError, match=f"^align: `{name}`: expected a whole number, got 'last'"):
-            run.align([Pair("a", "b")], **{name: "last"})
+@pytest.mark.parametrize(("call", "given", "settings", "message"), WRONG)
+def test_what_a_call_cannot_take_is_named(
+    runs: dict[str, Run], call: str, given: tuple[Any, ...], settings: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(SettingError, match=f"^{call}: {message}"):
+        getattr(runs["transformer"], call)(*given, **settings)
 
 
 def test_an_open_file_is_a_list_of_texts(tmp_path: Any) -> None:

@@ -10,7 +10,7 @@ import pytest
 import torch
 from small_runs import Exported
 
-from selfattn import Pair, Run, ablate, patch
+from selfattn import Run, ablate, patch
 from selfattn.cli.main import main
 from selfattn.comparison.testing import RunTest
 from selfattn.errors import SettingError, UserError
@@ -159,13 +159,6 @@ def test_what_is_changed_here_is_neither_exported_nor_published(runs: dict[str, 
     with pytest.raises(SettingError, match="expected one of onnx, ctranslate2, got 'ONNX'"):
         run.export("ONNX", tmp_path / "out")  # type: ignore[arg-type]
     assert not (tmp_path / "out").exists()
-
-
-def test_a_head_is_a_number(runs: dict[str, Run]) -> None:
-    run: Any = runs["transformer"]
-    for head in (True, False, [], "", 0.0):
-        with pytest.raises(SettingError, match="align: `head`: expected a whole number"):
-            run.align([Pair(TEXT, "2008-05-13")], head=head)
 
 
 @pytest.mark.slow

@@ -3,7 +3,9 @@
 import itertools
 import os
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -11,21 +13,21 @@ import pytest
 import torch
 import training_parts as parts
 from safetensors.torch import load_file
+from training_parts import StopAt, Stopped
 
 from selfattn.codec import write
 from selfattn.errors import UserError
 from selfattn.files import ASIDE
 from selfattn.runs.directory import CHECKPOINT, RunDirectory
 from selfattn.training.config import TrainingConfig
-from selfattn.training.observer import EpochReport, Observer, StepReport
 
 # 23 examples in batches of 4 are 6 batches, in steps of 2 batches 3 steps an epoch.
 FORCED = TrainingConfig(epochs=3, batch_size=4, accumulate=2, lr=0.01, average="ema")  # a step is one pass
 FULL = replace(FORCED, teacher_forcing=0.9, teacher_forcing_end=0.4)
+LAST = TrainingConfig(max_steps=8, batch_size=4, average="last", average_last=2, validate_every=3)
+KEPT = replace(LAST, validate_every=1)
 CONFIGS = {
-    "accumulation, average and scheduled sampling": FULL,
     "plain": TrainingConfig(epochs=2, batch_size=4, max_tokens=18),
-    "last weights": TrainingConfig(max_steps=8, batch_size=4, average="last", average_last=2, validate_every=3),
     "two passes": TrainingConfig(max_steps=7, batch_size=8, r_drop=0.5, schedule="cosine", precision="bfloat16"),
     "patience": TrainingConfig(epochs=9, batch_size=8, lr=1e-8, patience=2, average="last"),
 }
@@ -35,33 +37,6 @@ CONFIGS = {
 def _no_git(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave out what takes longest in a small training: asking git what the commit is."""
     monkeypatch.setattr("selfattn.runs.fit.commit", lambda: None)
-
-
-class Stopped(BaseException):
-    """Nobody catches it, as nobody catches a kill."""
-
-
-class StopAt(Observer):
-    def __init__(self, step: int) -> None:
-        self.step = step
-        self.steps: list[int] = []
-        self.begun: list[tuple[int | None, int]] = []
-
-    def started(self, epochs: int | None, steps: int) -> None:
-        self.begun.append((epochs, steps))
-
-    def stepped(self, report: StepReport) -> None:
-        self.steps.append(report.step)
-        if report.step == self.step:
-            raise Stopped
-
-
-class StopAfterValidation(Observer):
-    """Stops where metrics and weights are written already and the checkpoint is not."""
-
-    def validated(self, report: EpochReport, model: object, is_best: bool) -> None:
-        if report.epoch == 2:
-            raise Stopped
 
 
 @pytest.fixture(scope="module")
@@ -83,53 +58,59 @@ def run(finished: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(finished, tmp_path / "run"))
 
 
-@pytest.mark.parametrize("name", CONFIGS)
-def test_stopped_at_any_step_it_ends_the_same(tmp_path: Path, name: str, full: dict[str, Any]) -> None:
-    config, whole = CONFIGS[name], full
-    if config != FULL:
-        parts.fit_small(tmp_path / "whole", config)
-        whole = parts.outcome(tmp_path / "whole")
-    last = whole["metrics"][-1]["step"]
-    for step in (1, 3, last - 1) if config == FULL else (last // 2,):  # 1: before the first checkpoint
-        out = tmp_path / f"stopped{step}"
+# What is trained, how, and where it is stopped: again and again where there are several places.
+STOPS: dict[str, tuple[TrainingConfig, dict[str, Any], list[StopAt]]] = {
+    "before the first checkpoint": (FULL, {"save_every": 2}, [StopAt(1)]),
+    "scheduled sampling": (FULL, {"save_every": 2}, [StopAt(3)]),
+    "before the last step": (FULL, {"save_every": 2}, [StopAt(8)]),
+    "rnn-attention": (FULL, {"save_every": 1, "model": "rnn-attention"}, [StopAt(1), StopAt(4), StopAt(8)]),
+    "decoder-only": (FULL, {"save_every": 1, "model": "decoder-only"}, [StopAt(1), StopAt(4), StopAt(8)]),
+    "plain": (CONFIGS["plain"], {"save_every": 2}, [StopAt(14)]),
+    "two passes": (CONFIGS["two passes"], {"save_every": 2}, [StopAt(3)]),
+    "patience": (CONFIGS["patience"], {"save_every": 2}, [StopAt(9)]),
+    "last weights": (LAST, {"save_every": 2}, [StopAt(4)]),
+    # Metrics and weights are written, and the checkpoint is not.
+    "behind a validation": (FULL, {}, [StopAt(6, "validated")]),
+    # The checkpoint is that of the last step: no epoch begins again that would plan the validations.
+    "in the last validation": (LAST, {"save_every": 1}, [StopAt(8, "validated")]),
+    "kept weights": (KEPT, {"keep": 3}, [StopAt(2), StopAt(4, "validation_ended"), StopAt(5)]),
+    "the last kept weights": (KEPT, {"keep": 3}, [StopAt(8, "validation_ended")]),
+    "a stream": (replace(FORCED, max_steps=10, validate_every=4), {"stream": True, "save_every": 1}, [StopAt(3)]),
+    "a stream's last epoch": (
+        replace(FORCED, max_steps=10, validate_every=4),
+        {"stream": True, "save_every": 1},
+        [StopAt(8)],
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., dict[str, Any]]:
+    """What a training comes to that nothing stops."""
+
+    @cache
+    def of(config: TrainingConfig, **settings: Any) -> dict[str, Any]:
+        out = tmp_path_factory.mktemp("whole") / "run"
+        parts.fit_small(out, config, **settings)
+        return parts.outcome(out)
+
+    return of
+
+
+@pytest.mark.parametrize("case", STOPS)
+def test_a_stopped_training_goes_on_and_ends_the_same(
+    tmp_path: Path, whole: Callable[..., dict[str, Any]], case: str
+) -> None:
+    config, settings, stops = STOPS[case]
+    for number, stop in enumerate(stops):
         with pytest.raises(Stopped):
-            parts.fit_small(out, config, save_every=2, observers=[StopAt(step)])
-        parts.fit_small(out, config, resume=True, save_every=2)
-        assert parts.outcome(out) == whole, f"stopped at step {step}"
-
-
-@pytest.mark.parametrize("model", ["rnn-attention", "decoder-only"])
-def test_it_holds_for_every_family_stopped_again_and_again(tmp_path: Path, model: str) -> None:
-    parts.fit_small(tmp_path / "whole", FULL, model=model)
-    resume = False
-    for step in (1, 4, 8):
-        with pytest.raises(Stopped):
-            parts.fit_small(
-                tmp_path / "stopped", FULL, model=model, resume=resume, save_every=1, observers=[StopAt(step)]
-            )
-        resume = True
-    parts.fit_small(tmp_path / "stopped", FULL, model=model, resume=True)
-    assert parts.outcome(tmp_path / "stopped") == parts.outcome(tmp_path / "whole")
-
-
-@pytest.mark.parametrize("step", [3, 8])
-def test_a_stream_goes_on_where_it_was(tmp_path: Path, step: int) -> None:
-    config = replace(FORCED, max_steps=10, validate_every=4)
-    parts.fit_small(tmp_path / "whole", config, stream=True)
-    with pytest.raises(Stopped):
-        parts.fit_small(tmp_path / "run", config, stream=True, save_every=1, observers=[StopAt(step)])
+            parts.fit_small(tmp_path / "run", config, resume=number > 0, observers=[stop], **settings)
     watcher = StopAt(99)
-    parts.fit_small(tmp_path / "run", config, stream=True, resume=True, observers=[watcher])
-    assert watcher.steps == list(range(step, 11))
-    assert parts.outcome(tmp_path / "run") == parts.outcome(tmp_path / "whole")
-
-
-def test_what_was_written_after_the_checkpoint_is_written_again(tmp_path: Path, full: dict[str, Any]) -> None:
-    with pytest.raises(Stopped):
-        parts.fit_small(tmp_path / "run", FULL, observers=[StopAfterValidation()])
-    assert len(RunDirectory(tmp_path / "run").metrics()) == 2
-    parts.fit_small(tmp_path / "run", FULL, resume=True)
-    assert parts.outcome(tmp_path / "run") == full
+    parts.fit_small(tmp_path / "run", config, resume=True, observers=[watcher], **settings)
+    last = stops[-1]
+    if settings.get("save_every") == 1 and last.event == "stepped":
+        assert watcher.steps[0] == last.step  # and not at the beginning
+    assert parts.outcome(tmp_path / "run") == whole(config, **settings)
 
 
 def test_resuming_a_finished_run_is_a_success_that_says_so(
@@ -259,19 +240,3 @@ def test_the_best_weights_are_known_after_a_stop(tmp_path: Path, monkeypatch: py
     assert parts.outcome(tmp_path / "run") == parts.outcome(tmp_path / "whole")
     best = load_file(tmp_path / "whole" / "model.safetensors")
     assert all(torch.equal(run.model.state_dict()[name], weight) for name, weight in best.items())
-
-
-def test_killed_in_the_last_validation_the_average_has_its_window(tmp_path: Path) -> None:
-    """The checkpoint is that of the last step: no epoch begins again that would plan the validations."""
-
-    class StopAtLast(Observer):
-        def validated(self, report: EpochReport, model: object, is_best: bool) -> None:
-            if report.step == 8:
-                raise Stopped
-
-    config = CONFIGS["last weights"]
-    parts.fit_small(tmp_path / "full", config)
-    with pytest.raises(Stopped):
-        parts.fit_small(tmp_path / "run", config, save_every=1, observers=[StopAtLast()])
-    parts.fit_small(tmp_path / "run", config, resume=True)
-    assert parts.outcome(tmp_path / "run") == parts.outcome(tmp_path / "full")
