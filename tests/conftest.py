@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from chromium import axe, browser, driver, violations
+from hub_server import hub
 from hypothesis import HealthCheck, settings
 from small_runs import cli, exported_run, runs, small, tiny, train
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from selfattn.models.protocol import Seq2Seq
 
 # One session-scoped set of small runs, and one browser, for all tests.
-__all__ = ["axe", "browser", "cli", "driver", "exported_run", "runs", "small", "tiny", "train", "violations"]
+__all__ = ["axe", "browser", "cli", "driver", "exported_run", "hub", "runs", "small", "tiny", "train", "violations"]
 
 # The one table: how far two computations of the same quantity, of the order of 1, may lie apart (rtol, atol).
 TOLERANCES = {

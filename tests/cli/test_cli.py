@@ -52,16 +52,6 @@ def test_predict_gives_a_line_for_a_line(cli: Cli, runs: dict[str, Run]) -> None
     assert done.err.startswith("2 characters that the model does not know, 2 different: 'ß' 1, '☃' 1\n")
 
 
-@pytest.mark.parametrize(
-    ("stdin", "texts"), [("", []), ("\n", [""]), ("a\r\nb", ["a", "b"]), ("\n\na\u2028b\n\n", ["", "", "a\u2028b", ""])]
-)
-def test_lines_end_with_a_newline_and_nothing_else(
-    cli: Cli, runs: dict[str, Run], stdin: str, texts: list[str]
-) -> None:
-    done = cli("predict", runs["rnn-plain"].path, stdin=stdin)
-    assert done.out == "".join(line + "\n" for line in runs["rnn-plain"].predict(texts))
-
-
 def test_evaluate_as_json_and_as_text(cli: Cli, runs: dict[str, Run], tmp_path: Path) -> None:
     path = tmp_path / "few.jsonl"
     path.write_text('{"source": "May 1, 2001", "target": "2001-05-01"}\n')

@@ -162,41 +162,10 @@ def test_it_stops_as_soon_as_nothing_better_can_come(alpha: float, longest: int,
     assert model.rows == steps
 
 
-def test_a_penalty_on_long_ones_does_not_stop_too_soon() -> None:
-    """One token more is not yet the longest: log(0.6) * 2 is above log(0.3), log(0.6) * 4 is below."""
-    second_best = chain({EOS: 0.3, 3: 0.6}, {EOS: 0.99}, {}, {})
-    ((best,),) = search(second_best, [0], length_penalty=LengthPenalty(-1.0, offset=0))
-    assert best.ids == [3]
-    assert best.score == pytest.approx(2 * (math.log(0.6) + math.log(0.99)))
-
-
 def test_it_waits_for_as_many_as_are_wanted() -> None:
     model = table_model(LATE)
     search(model, [0], n_best=2)
     assert model.rows == [1, 3, 3, 3]
-
-
-def test_what_is_cut_off_comes_behind_what_is_finished() -> None:
-    rarely = chain({EOS: 0.02, 3: 0.97}, {EOS: 0.1, 3: 0.9}, {3: 1.0}, {3: 1.0})
-    found = search(rarely, [0], beam_size=5, n_best=5)[0]
-    ended, cut_off = found[:3], found[3:]
-    assert [(hypothesis.ids, hypothesis.finished) for hypothesis in ended] == [([3], True), ([], True), ([0], True)]
-    assert [(hypothesis.ids, hypothesis.finished) for hypothesis in cut_off] == [
-        ([3, 3, 3, 3], False),
-        ([0, 3, 3, 3], False),
-    ]
-    assert cut_off[0].log_probability > ended[0].log_probability
-    alone = search(rarely, [0], beam_size=1)[0]
-    assert [(hypothesis.ids, hypothesis.finished) for hypothesis in alone] == [([3, 3, 3, 3], False)]
-    assert alone[0].log_probability == pytest.approx(math.log(0.97) + math.log(0.9))
-
-
-def test_what_cannot_come_is_not_returned() -> None:
-    certain = chain({EOS: 1.0}, {}, {}, {})
-    model = table_model(certain)
-    ((only,),) = search(model, [0], beam_size=4, n_best=4)
-    assert only == Hypothesis([], 0.0, 0.0, True)
-    assert model.rows == [1]
 
 
 @pytest.mark.parametrize("max_length", [0, [2, 3]])

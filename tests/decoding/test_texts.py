@@ -91,10 +91,10 @@ def language_model(position: str = "sinusoidal", *, prefix: bool = False) -> Dec
     return model
 
 
-@pytest.mark.parametrize("position", POSITIONS)
+@pytest.mark.parametrize("position", [*POSITIONS, "gru"])
 @torch.no_grad()
 def test_it_goes_on_as_if_it_had_read_everything_at_once(position: str) -> None:
-    model = language_model(position)
+    model: Any = build("decoder-only-rnn", vocab_size=len(LETTERS)) if position == "gru" else language_model(position)
     begun, rest = [[5, 6, 7], [], [8]], [[4, 9], [6, 5], [7, 7]]
     source = torch.tensor([row + [0] * (3 - len(row)) for row in begun])
     target_in = torch.tensor([[1, *row] for row in rest])
@@ -220,19 +220,13 @@ def probabilities() -> Tensor:
     return rows
 
 
-def test_scores_by_hand() -> None:
-    model = ByHand(probabilities().log() + torch.randn(2, 3, 1)).train()
-    scores = score_of(model)
-    halvings = torch.tensor([[1.0, 2.0, 3.0], [2.0, 1.0, 0.0]])
-    torch.testing.assert_close(scores, -math.log(2) * halvings)
-    assert scores.double().sum(dim=-1).tolist() == pytest.approx([-6 * math.log(2), -3 * math.log(2)], abs=1e-5)
-    assert model.training
-
-
 def test_what_stands_at_padding_is_not_read_and_scores_of_half_precision_are_float32() -> None:
     logits = probabilities().log().bfloat16()
     logits[1, 2] = math.nan
-    scores = score_of(ByHand(logits), TARGET_OUT.masked_fill(TARGET_OUT == 0, -100))
+    model = ByHand(logits).train()
+    scores = score_of(model, TARGET_OUT.masked_fill(TARGET_OUT == 0, -100))
+    halvings = torch.tensor([[1.0, 2.0, 3.0], [2.0, 1.0, 0.0]])
+    torch.testing.assert_close(scores, -math.log(2) * halvings, rtol=1e-2, atol=1e-2)
     assert scores[1, 2] == 0
-    assert scores[1].double().sum().item() == pytest.approx(-3 * math.log(2), abs=1e-2)
     assert scores.dtype == torch.float32
+    assert model.training  # again: it is scored in evaluation mode

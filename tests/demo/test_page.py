@@ -2,8 +2,6 @@
 
 import re
 import runpy
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +13,6 @@ import torch
 from chromium import Browser
 from selenium.webdriver.common.keys import Keys
 
-from selfattn.data.dates.source import DateSource
 from selfattn.demo.page import write_demo
 from selfattn.errors import UserError
 from selfattn.models.build import build
@@ -27,7 +24,6 @@ from selfattn.models.families import (
     TransformerConfig,
 )
 from selfattn.report.pictures import Signs
-from selfattn.runs.load import load
 from selfattn.runs.record import RunConfig
 from selfattn.runs.run import Run
 from selfattn.tokenizers.listed import CharTokenizer
@@ -192,6 +188,11 @@ def test_a_cell_opens_into_numbers_that_agree(open_page: Open) -> None:
         shares = page.numbers(f"{panel} .softmax td:last-child span")
         assert sum(shares) == pytest.approx(1, abs=0.01)
         assert sums[1] in shares
+        exponentials = page.numbers(f"{panel} .softmax tbody td:nth-child(3)")
+        assert sum(exponentials) == pytest.approx(page.numbers(f"{panel} .softmax tfoot td:nth-child(3)")[0], rel=0.01)
+        shown = re.search(r"Σ exp = ([\d.e+-]+) / ([\d.e+-]+) = ([\d.]+)", page.text(f"{panel} .inside"))
+        assert shown is not None
+        assert float(shown[1]) / float(shown[2]) == pytest.approx(float(shown[3]), abs=0.005)
         assert parts == pytest.approx([sums[1] * value for value in values], abs=0.003)
     page.choose(f"{FIRST} .inside button")
     assert page.all("#models .inside") == []
@@ -260,17 +261,6 @@ def test_on_a_phone_the_largest_weight_of_a_step_is_in_sight(open_page: Open) ->
             frame_left, frame_right, left, right = page.run(places, panel)
             assert frame_left - 1 <= left
             assert right <= frame_right + 1
-
-
-def test_the_sum_below_the_exponentials_is_shown(open_page: Open) -> None:
-    page = open_page("transformer")
-    page.choose(f"{FIRST} td[data-row='2'][data-column='4']")
-    exponentials = [float(text) for text in page.told(f"{FIRST} .softmax tbody td:nth-child(3)")]
-    total = float(page.told(f"{FIRST} .softmax tfoot td:nth-child(3)")[0])
-    assert sum(exponentials) == pytest.approx(total, rel=0.01)
-    shown = re.search(r"Σ exp = ([\d.e+-]+) / ([\d.e+-]+) = ([\d.]+)", page.text(f"{FIRST} .inside"))
-    assert shown is not None
-    assert float(shown[1]) / float(shown[2]) == pytest.approx(float(shown[3]), abs=0.005)
 
 
 def test_a_forced_token_stays_and_the_model_goes_on_from_it(open_page: Open) -> None:
@@ -462,24 +452,6 @@ def test_models_of_one_preset_are_told_apart(tmp_path: Path) -> None:
         written(tmp_path, runs[0], runs[0])
 
 
-@pytest.mark.slow
-def test_trained_models_write_500_dates_as_torch_does(tmp_path: Path, open_page: Open) -> None:
-    runs = []
-    for name in ("transformer", "rnn-attention"):
-        command = [sys.executable, "-m", "selfattn.cli", "train", "dates", "--quick", "--model", name]
-        subprocess.run([*command, "--out", str(tmp_path / name)], check=True)
-        runs.append(load(tmp_path / name))
-    page, texts = open_page(runs=runs), [pair.source for pair in DateSource(split="test").pairs(500)]
-    answers = page.run(
-        "const text = document.getElementById('text'); return arguments[0].map(one => {"
-        " text.value = one; text.dispatchEvent(new Event('input', { bubbles: true }));"
-        " return [...document.querySelectorAll('#models .panel')].map(panel =>"
-        "  [...panel.querySelectorAll('.wrote .token')].map(one => one.textContent).join('').replace('⏎', '')); })",
-        texts,
-    )
-    assert [list(column) for column in zip(*answers, strict=True)] == [one.predict(texts) for one in runs]
-
-
 def test_a_renamed_model_has_the_name_and_the_colour_of_the_report(tmp_path: Path) -> None:
     mine = run("rnn-attention")
     page = written(tmp_path, mine, labels=["far"], names=["other", "third", "far"])
@@ -489,18 +461,11 @@ def test_a_renamed_model_has_the_name_and_the_colour_of_the_report(tmp_path: Pat
     assert sign.colour != Signs(["rnn-attention"])["rnn-attention"].colour
 
 
-def test_a_demo_page_is_as_new_as_the_code() -> None:
-    """It has the words, the script and the style of today, around the models that it holds."""
+def test_pages_and_explorers_are_as_new_as_the_code() -> None:
+    """They have the words, the script and the style of today, around the models and maps that they hold."""
     make_demo = SimpleNamespace(**runpy.run_path(str(ROOT / "docs" / "make_demo.py")))
-    for path in make_demo.HERE.glob("*.html"):
-        renewed = make_demo.renewed(path)
-        assert path.read_text(encoding="utf-8") == renewed, f"{path.name} is old: run python docs/make_demo.py"
-
-
-def test_the_explorers_in_notebooks_are_as_new_as_the_code() -> None:
-    make_demo = SimpleNamespace(**runpy.run_path(str(ROOT / "docs" / "make_demo.py")))
-    paths = [path for path in make_demo.NOTEBOOKS.glob("*.ipynb") if "srcdoc" in path.read_text(encoding="utf-8")]
-    assert len(paths) == 4
-    for path in paths:
-        renewed = make_demo.renewed_notebook(path)
+    notebooks = [path for path in make_demo.NOTEBOOKS.glob("*.ipynb") if "srcdoc" in path.read_text(encoding="utf-8")]
+    assert len(notebooks) == 4
+    pages = {path: make_demo.renewed(path) for path in make_demo.HERE.glob("*.html")}
+    for path, renewed in (pages | {path: make_demo.renewed_notebook(path) for path in notebooks}).items():
         assert path.read_text(encoding="utf-8") == renewed, f"{path.name} is old: run python docs/make_demo.py"

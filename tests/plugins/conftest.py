@@ -6,11 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from small_runs import cli
 from third_party import Made, isolated_registries, plugins
 from zoo import Zoo
 
-__all__ = ["cli", "plugins"]
+__all__ = ["plugins"]
 HERE = Path(__file__).parent
 collect_ignore = [path.name for path in HERE.glob("*.py") if not path.name.startswith(("test_", "conftest"))]
 

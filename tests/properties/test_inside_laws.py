@@ -263,20 +263,3 @@ def test_decodings_by_turns_count_their_own_steps(zoo: Any, state_variant: str) 
             turn = 2
             twin.start(twin.encode(case.source, case.source_mask))
     assert met == [(0, 0), (1, 0), (0, 1), (1, 1), (0, 2), (1, 2)]
-
-
-@torch.no_grad()
-def test_a_patch_of_a_step_meets_that_step_of_each_decoding(close: Close, zoo: Any) -> None:
-    model = zoo.model("preset transformer")
-    case = zoo.case([5, 5], 4, 11)
-    patched = patch("decoder.output", trace_model(model, case.source[1], case.target[1]), steps=[1])
-    twin = edited(model, patched)
-    mine, other = case.pick([0]), case.pick([1])
-    alone = steps_of(twin, mine)
-    state, between = (twin.start(twin.encode(side.source, side.source_mask)) for side in (mine, other))
-    rows = []
-    for step in range(case.target.shape[1]):
-        logits, state = twin.step(mine.target[:, step], state)
-        _, between = twin.step(other.target[:, step], between)
-        rows.append(logits)
-    close(torch.stack(rows, dim=1), alone)

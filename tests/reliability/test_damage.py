@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 import torch
-from hub_server import Hub, hub
+from hub_server import Hub
 from safetensors.torch import load_file, save_file
 from small_runs import Cli, Exported, accept_changes, words
 
@@ -37,7 +37,6 @@ from selfattn.runs.load import load
 from selfattn.runs.run import Run
 from selfattn.training.checkpoint import CheckpointFile
 
-__all__ = ["hub"]
 pytestmark = [
     pytest.mark.filterwarnings("ignore:Use 'content=:DeprecationWarning"),  # of huggingface_hub itself
     pytest.mark.skipif(sys.platform == "win32", reason="links need a right of their own there, and pipes are others"),

@@ -164,17 +164,6 @@ def test_a_comparison_that_was_killed_as_it_wrote_is_resumed(copy: Path, whole: 
     assert what_came(out) == what_came(whole)
 
 
-def test_metrics_of_before_the_first_checkpoint_are_not_written_twice(tmp_path: Path) -> None:
-    parts.fit_small(tmp_path / "run", CONFIG)
-    directory = RunDirectory(tmp_path / "run")
-    steps = [report.step for report in directory.metrics()]
-    directory.write_metrics(directory.metrics()[:1])  # killed behind the first line and before the checkpoint
-    (tmp_path / "run" / "last" / "checkpoint.safetensors").unlink()
-    directory.update(status="running")
-    parts.fit_small(tmp_path / "run", CONFIG, resume=True)
-    assert [report.step for report in directory.metrics()] == steps
-
-
 SIZES = "--epochs 6 --items-per-epoch 640 --batch-size 16 --validation-items 5"
 SIZES += " --set encoder.hidden_dim=8 --set decoder.hidden_dim=8 --device cpu --out OUT"
 TRAIN = f"train dates --model rnn-plain {SIZES}"

@@ -7,7 +7,7 @@ from typing import NoReturn
 
 import pytest
 import training_parts as parts
-from hub_server import Hub, hub
+from hub_server import Hub
 from small_runs import Cli, words
 
 from selfattn.errors import UserError
@@ -16,7 +16,6 @@ from selfattn.ownership import check_ours, is_ours, new_directory, remove_remain
 from selfattn.runs.run import Run
 from selfattn.training.config import TrainingConfig
 
-__all__ = ["hub"]
 RUN = "runs/plain-seed0"
 BRIEF = TrainingConfig(epochs=1, batch_size=8, lr=0.01)
 

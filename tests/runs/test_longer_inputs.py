@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from small_runs import accept_changes, runs, small, tiny, train
+from small_runs import accept_changes
 from torch import Tensor, nn
 
 from selfattn.decoding.texts import decode_texts
@@ -18,8 +18,6 @@ from selfattn.runs.record import RunConfig
 from selfattn.runs.run import Run
 from selfattn.tokenizers.listed import CharTokenizer
 from selfattn.training.config import TrainingConfig
-
-__all__ = ["runs", "small", "tiny", "train"]
 
 TOKENIZER = CharTokenizer("abcd")
 

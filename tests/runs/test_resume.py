@@ -69,7 +69,8 @@ STOPS: dict[str, tuple[TrainingConfig, dict[str, Any], list[StopAt]]] = {
     "two passes": (CONFIGS["two passes"], {"save_every": 2}, [StopAt(3)]),
     "patience": (CONFIGS["patience"], {"save_every": 2}, [StopAt(9)]),
     "last weights": (LAST, {"save_every": 2}, [StopAt(4)]),
-    # Metrics and weights are written, and the checkpoint is not.
+    # Metrics and weights are written, and the checkpoint, perhaps the first one, is not.
+    "behind the first validation": (FULL, {}, [StopAt(3, "validated")]),
     "behind a validation": (FULL, {}, [StopAt(6, "validated")]),
     # The checkpoint is that of the last step: no epoch begins again that would plan the validations.
     "in the last validation": (LAST, {"save_every": 1}, [StopAt(8, "validated")]),

@@ -17,7 +17,6 @@ from selfattn.models.build import build
 from selfattn.runs.run import Run
 from selfattn.runs.train import train
 from selfattn.tokenizers.listed import CharTokenizer
-from selfattn.training.config import TrainingConfig
 from selfattn.training.loss import alignment_loss, batch_loss
 
 BATCH = collate(
@@ -154,8 +153,3 @@ def test_published_links_of_words_are_those_of_their_characters(name: str, share
         ]
         of_words = {(numbers[0][source], numbers[1][target]) for source, target in example.links}
         assert of_words == pair.links.possible
-
-
-def test_the_weight_is_a_setting_of_the_training() -> None:
-    assert TrainingConfig().guided is None
-    assert TrainingConfig(guided=0.05).guided == 0.05
