@@ -147,6 +147,7 @@ TABLE: list[tuple[str, str]] = [
     # options that have no effect beside others
     ("train lm --out new --data few.txt --valid good.txt --validation-items 5",
      "--validation-items has no effect beside --valid"),
+    ("TRAIN --embeddings few.txt --source-embeddings few.txt", "--source-embeddings has no effect"),
     ("TRAIN --allow-unknown", "--allow-unknown goes with --init-from"),
     ("COMPARE --epochs 1 --tuning-seed 3", "--tuning-seed goes with --tune"),
     ("tokenizer train good.txt --kind characters --vocab-size 9 --out new", "--vocab-size goes with --kind bpe"),

@@ -124,19 +124,6 @@ def test_one_process_decides_and_adds_up_alone() -> None:
     alone.check_same("settings")
 
 
-@pytest.mark.slow
-def test_two_hosts_do_what_one_does(hosts: None, tmp_path: Path) -> None:
-    with ExitStack() as stack:
-        both = []
-        for rank, host in enumerate(HOSTS):
-            meeting = ["--node-rank", str(rank), "--master-addr", ADDRESSES[0], "--master-port", "29513"]
-            launch = [*TORCHRUN, "--nnodes", "2", "--nproc-per-node", "1", *meeting]
-            command = [*launch, str(FIXTURES / "parallel_program.py"), "curve", str(tmp_path)]
-            both.append(stack.enter_context(started(*command, host=host)))
-        end_well(*both)
-    check_curve(results(tmp_path)[0], tmp_path)
-
-
 # --- one of them dies -------------------------------------------------------------------------------------------------
 
 dying = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="needs /proc")

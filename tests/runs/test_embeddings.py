@@ -82,17 +82,3 @@ def test_broken_files_are_refused(tmp_path: Path, cli: Cli, text: bytes, message
     done = cli("train", "dates", *small, *widths, "--embeddings", file, "--out", tmp_path / "run")
     assert message in done.refusal()
     assert not (tmp_path / "run").exists()
-
-
-def test_a_training_tells_the_coverage(tmp_path: Path, cli: Cli) -> None:
-    file = tmp_path / "vectors.txt"
-    file.write_text("1 1 2 3\n2 3 2 1\n")
-    widths = ("--set", "encoder.embed_dim=3", "--set", "decoder.embed_dim=3", "--model", "rnn-plain")
-    small = ("--items-per-epoch", 32, "--validation-items", 8, "--epochs", 1, "--out", tmp_path / "run")
-    done = cli("train", "dates", *small, *widths, "--target-embeddings", file)
-    assert done.code == 0, done.err
-    assert "target embeddings: 2 of " in done.err
-    assert (
-        "--source-embeddings has no effect"
-        in cli("train", "dates", "--embeddings", file, "--source-embeddings", file, "--out", tmp_path / "b").refusal()
-    )

@@ -35,19 +35,6 @@ def test_an_average_of_more_validations_than_there_are(cli: Cli, tmp_path: Path)
     assert (
         "--average-last 3: the training has 8 validations, of which at most a quarter are averaged; give 2" in done.err
     )
-    done = cli(*command, "--epochs", 4, "--out", tmp_path / "told")  # the default is 5
-    assert done.code == 0
-    assert "average: the last validation alone (at most 5, and at most a quarter of the 4)" in done.err
-
-
-def test_options_are_written_without_a_directory(cli: Cli, tmp_path: Path) -> None:
-    file = tmp_path / "options.toml"
-    done = cli("train", "dates", *SMALL, "--epochs", 1, "--write-config", file)
-    assert done.code == 0, done.err
-    assert "--out DIRECTORY" in done.out + done.err
-    assert "out" not in file.read_text().replace("--out DIRECTORY", "")
-    done = cli("train", "dates", "--config", file, "--model", "rnn-plain", "--out", tmp_path / "run")
-    assert done.code == 0, done.err
 
 
 def test_exports_of_runs_from_the_hub_lie_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -114,16 +114,6 @@ def test_tokens_that_contradict_each_other_are_refused(tmp_path: Path) -> None:
         train("translation", data=data, target="und", tokenizer="wrods", out=tmp_path / "run")
 
 
-def test_the_command_line_takes_kinds_and_directories(run: Run, cli: Cli, tmp_path: Path) -> None:
-    done = cli("train", "translation", "--data", str(pairs(tmp_path / "a.tsv")), "--source", "und", "--target", "und",
-               "--tokenizer", str(run.path), "--set", SMALL[0], "--set", SMALL[1], "--epochs", "1",
-               "--model", "rnn-attention", "--out", str(tmp_path / "run"))  # fmt: skip
-    assert done.code == 0, done.err
-    tokenizer = load(tmp_path / "run").tokenizer
-    assert isinstance(tokenizer.source, CharTokenizer)
-    assert isinstance(tokenizer.target, WordTokenizer)
-
-
 def test_a_training_says_where_its_vocabulary_comes_from(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
