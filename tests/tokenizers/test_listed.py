@@ -1,7 +1,7 @@
 """Words and letters: nothing of a text is lost, and what is unknown is named."""
 
 import io
-from itertools import groupby, pairwise
+from itertools import groupby
 from pathlib import Path
 from types import SimpleNamespace
 from unicodedata import normalize
@@ -18,20 +18,6 @@ from selfattn.tokenizers.borrowed import PieceTokenizer
 from selfattn.tokenizers.listed import LetterTokenizer, WordTokenizer
 from selfattn.tokenizers.load import SeparateTokenizer, load_tokenizer, open_tokenizer, train_tokenizer
 from selfattn.tokenizers.protocol import SPECIALS, describe
-
-TEXTS = st.lists(st.text("a t͡ɕʰ", max_size=9).map(str.strip), min_size=1, max_size=4)
-
-
-@given(TEXTS)
-def test_nothing_of_a_known_text_is_lost(texts: list[str]) -> None:
-    tokenizer = WordTokenizer(texts)
-    for text in texts:
-        ids = tokenizer.encode(text)
-        assert tokenizer.decode(ids) == text
-        assert len(ids) == len(tokenizer.pieces(ids)) == (len(text.split(" ")) if text else 0)
-        ends = [0, *(end for _, end in tokenizer.spans(text))]
-        assert list(pairwise(ends)) == tokenizer.spans(text)
-        assert ends[-1] == len(text)
 
 
 def test_a_phone_of_several_code_points_is_one_token(tmp_path: Path) -> None:

@@ -188,8 +188,3 @@ def test_a_broken_file_is_one_line_that_names_it(tmp_path: Path, name: str, cont
         load_tokenizer(tmp_path)
     assert str(tmp_path) in str(error.value)
     assert "\n" not in str(error.value)
-
-
-def test_where_no_directory_is(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="no tokenizer in it"):
-        load_tokenizer(tmp_path / "nowhere")

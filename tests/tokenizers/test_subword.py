@@ -85,18 +85,6 @@ def test_texts_that_sentencepiece_would_drop_or_stumble_over(kind: Any, capfd: p
     assert capfd.readouterr() == ("", "")
 
 
-def test_sampling_depends_on_the_seed_alone() -> None:
-    for kind in KINDS:
-        tokenizer = train(kind=kind)
-        forwards = [tokenizer.sample(text, seed, 0.2) for seed, text in enumerate(TEXTS)]
-        sentencepiece.set_random_generator_seed(77)
-        backwards = [tokenizer.sample(text, seed, 0.2) for seed, text in reversed(list(enumerate(TEXTS)))]
-        assert forwards == backwards[::-1]
-        assert len({tuple(tokenizer.sample("the lowest tower", seed, 0.2)) for seed in range(50)}) > 5
-        for seed in (-1, 2**32 - 1, 2**63):
-            assert tokenizer.sample(TEXTS[0], seed, 0.2) == tokenizer.sample(TEXTS[0], seed, 0.2)
-
-
 @pytest.mark.parametrize("alpha", [0.0, 0.3, 1.0])
 def test_unigram_sampling_follows_the_distribution(alpha: float) -> None:
     tokenizer = train()
