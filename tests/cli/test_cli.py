@@ -13,14 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from small_runs import Cli
 
 import selfattn
 from selfattn.cli.__main__ import main as program
 from selfattn.models.families import PRESETS
 from selfattn.runs.directory import RunDirectory
 from selfattn.runs.run import Run
-
-Cli = Callable[..., Any]
 
 
 def test_version_and_help(cli: Cli) -> None:

@@ -2,11 +2,10 @@
 
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
+from small_runs import Cli
 
 from selfattn.data.pairs import Pair
 from selfattn.decoding.options import NOTHING, DecodingOptions
@@ -16,7 +15,6 @@ from selfattn.evaluation.links import GoldPair, Links
 from selfattn.runs.evaluate import align_against_gold, evaluate_run, evaluation_lines, gold_lines
 from selfattn.runs.run import Run
 
-Cli = Callable[..., Any]
 TEXTS = ["May 1, 2001", "", "11/13/08"]
 STDIN = "\n".join(TEXTS) + "\n"
 PAIRS = [Pair("May 1, 2001", "2001-05-01"), Pair("11/13/08", "2008-11-13"), Pair("5/4/99", "1999-05-04")]

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 import torch
+from small_runs import Cli
 
 from selfattn.errors import SettingError, UserError
 from selfattn.runs.load import load
 from selfattn.runs.run import Run
 
-Cli = Callable[..., Any]
 TEXT = "November 13, 2008"
 COMMANDS: dict[str, tuple[str, ...]] = {
     "predict": (),

@@ -7,10 +7,10 @@ import subprocess
 import sys
 import threading
 import unicodedata
-from collections.abc import Callable
 from typing import Any
 
 import pytest
+from small_runs import Cli
 
 from selfattn.cli.main import main
 from selfattn.cli.stream import Arriving, bounded_lines, input_limit, predict_stream
@@ -23,7 +23,6 @@ from selfattn.runs.task import TaskData
 from selfattn.runs.train import with_settings
 from selfattn.training.config import TrainingConfig
 
-Cli = Callable[..., Any]
 LONG = "5/4/99 " * 300  # 2,100 characters
 
 

@@ -7,18 +7,16 @@ command lines, ``run`` for a Transformer, ``plain`` for a model without attentio
 import re
 import shlex
 import shutil
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from marian_model import write_pairs
+from small_runs import Cli
 
 from selfattn.errors import SettingError
 from selfattn.runs.run import Run
 from selfattn.runs.train import train
 
-Cli = Callable[..., Any]
 SHORT = {
     "TRAIN": "train dates --quick --out new",
     "COMPARE": "compare dates --quick --out new",

@@ -4,18 +4,15 @@ import io
 import logging
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
+from small_runs import Cli
 
 from selfattn import console
 from selfattn.errors import LINES, begin_command_line, say
 from selfattn.runs import fit as fit_module
 from selfattn.runs.run import Run
-
-Cli = Callable[..., Any]
 
 
 def test_logging_decides_about_the_lines(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

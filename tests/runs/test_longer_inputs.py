@@ -1,4 +1,4 @@
-"""The longest output follows from the inputs that are decoded, so that a model that copies is right on longer ones."""
+"""How long outputs may be: it follows from the inputs, so that a model that copies is right on longer ones."""
 
 import json
 from collections.abc import Sequence
@@ -7,15 +7,20 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from small_runs import accept_changes
 from torch import Tensor, nn
 
+from selfattn.data.pairs import Pair, encode_pairs
 from selfattn.decoding.texts import decode_texts
+from selfattn.models.build import build
 from selfattn.models.config import ModelConfig, config_from_dict, config_to_dict
 from selfattn.models.families import PRESETS
 from selfattn.runs.directory import CONFIG
 from selfattn.runs.record import RunConfig
 from selfattn.runs.run import Run
+from selfattn.runs.training_set import output_limits
 from selfattn.tokenizers.listed import CharTokenizer
 from selfattn.training.config import TrainingConfig
 
@@ -93,3 +98,30 @@ def test_a_run_names_its_longest_source_and_an_older_one_is_resumed(train: Any, 
     file.write_text(json.dumps(values))
     accept_changes(tmp_path / "run")
     assert train("rnn-plain", out=tmp_path / "run", resume=True).config.longest_source == 0
+
+
+LIMITED = CharTokenizer("ab ")
+SIDES = st.text("ab ", min_size=1, max_size=40)
+PAIRS = st.lists(st.builds(Pair, SIDES, SIDES), min_size=1, max_size=9)
+
+
+def limits(pairs: list[Pair], known: list[Pair]) -> list[int]:
+    return output_limits(pairs, encode_pairs(pairs, LIMITED), known, LIMITED)
+
+
+@given(PAIRS, PAIRS)
+def test_a_limit_is_twice_the_longest_target_of_sources_up_to_twice_as_long(
+    pairs: list[Pair], known: list[Pair]
+) -> None:
+    for pair, limit in zip(pairs, limits(pairs, known), strict=True):
+        near = [each for each in [*pairs, *known] if len(each.source) <= 2 * len(pair.source) + 10]
+        assert limit == 2 * max(len(each.target) + 1 for each in near)
+
+
+def test_each_row_of_a_batch_stops_at_its_own_limit() -> None:
+    model = build("transformer", vocab_size=len(LIMITED), seed=1)
+    texts = ["a", "ab a", "b"]
+    outputs = decode_texts(model, LIMITED, texts, max_length=[3, 9, 2])
+    for text, limit, output in zip(texts, (3, 9, 2), outputs, strict=True):
+        alone = decode_texts(model, LIMITED, [text], max_length=limit)[0]
+        assert output[0].text == alone[0].text

@@ -1,11 +1,11 @@
 """A tokenizer for each side: letters in, phones out; in every command that reads a run."""
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from small_runs import Cli
 
 from selfattn.cli.decoding import align, score
 from selfattn.data.pairs import Pair
@@ -21,7 +21,6 @@ from selfattn.tokenizers.listed import CharTokenizer, WordTokenizer
 
 LETTERS = {"a": "a̠", "k": "kʰ", "t": "t͡ɕʰ", "n": "n"}
 SMALL = ("encoder.hidden_dim=16", "decoder.hidden_dim=16")
-Cli = Callable[..., Any]
 
 
 def pairs(path: Path, count: int = 120) -> Path:

@@ -1,17 +1,16 @@
 """A training that starts from another run says what its vocabulary lacks, and refuses options that it decides."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from small_runs import Cli
 
 from selfattn.errors import UserError
 from selfattn.runs.directory import RunDirectory
 from selfattn.runs.run import Run
 from selfattn.runs.train import train
 
-Cli = Callable[..., Any]
 SMALL = ("encoder.hidden_dim=16", "decoder.hidden_dim=16")
 
 
