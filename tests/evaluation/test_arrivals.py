@@ -89,14 +89,6 @@ def test_p_and_interval_agree_and_the_unit_of_counting_does_not_matter(a, b):
     assert (other.p, other.word) == (test.p, test.word)
 
 
-def test_holm_spares_the_primary_pair():
-    runs = {"a": [1000] * 5, "b": [2000] * 5, "c": [4000] * 5}
-    tests = {(test.first, test.second): test for test in compare_arrivals(runs, CAP, ("a", "b"))}
-    p = 2 / math.comb(10, 5)
-    assert tests["a", "b"].p_holm == pytest.approx(p)
-    assert tests["a", "c"].p_holm == pytest.approx(2 * p)
-
-
 def test_a_smaller_factor_takes_more_runs():
     assert (runs_for_ratio(2.0, 0.2) or 99) < (runs_for_ratio(1.3, 0.2) or 0)
     assert runs_for_ratio(1.01, 0.2) is None

@@ -1,19 +1,12 @@
 """Metrics by hand; test items in buckets, and what is estimated on each."""
 
-from collections import Counter
-
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from selfattn.data.dates.source import DateSource
 from selfattn.data.pairs import Pair, Span
 from selfattn.evaluation.buckets import (
     by_length,
     evaluate_outputs,
-    score_fields,
-    score_groups,
-    score_rare_words,
     span_fields,
 )
 from selfattn.evaluation.metrics import CharacterErrorRate, ExactMatch, edit_distance, make_metric
@@ -27,19 +20,6 @@ DATES = DateSource(split="test").pairs(211)
 # --- divisions --------------------------------------------------------------------------------------------------------
 
 
-@given(st.lists(st.text(alphabet="ab ", max_size=17), min_size=1, max_size=40))
-def test_every_text_is_in_one_length_bucket_and_they_ascend(texts: list[str]) -> None:
-    buckets = by_length(texts)
-    assert sorted(place for places in buckets.values() for place in places) == list(range(len(texts)))
-    assert len(buckets) <= 4
-    longest = -1
-    for name, places in buckets.items():
-        lengths = [len(texts[place]) for place in places]
-        assert longest < min(lengths)
-        longest = max(lengths)
-        assert name == (str(longest) if min(lengths) == longest else f"{min(lengths)} to {longest}")
-
-
 def test_length_buckets_are_of_about_one_size_where_lengths_allow_it() -> None:
     buckets = by_length([" " * length for length in range(100)])
     assert [len(places) for places in buckets.values()] == [25, 25, 25, 25]
@@ -47,30 +27,6 @@ def test_length_buckets_are_of_about_one_size_where_lengths_allow_it() -> None:
 
 
 # --- estimates --------------------------------------------------------------------------------------------------------
-
-
-def test_buckets_get_the_scores_of_their_items() -> None:
-    outputs = {"a": ["r-rr", "r--r"], "b": ["----", "rrrr"]}
-    groups = {"x": [0, 3], "y": [1, 2]}
-    first, second = score_groups(groups, outputs, "rrrr", ExactMatch())
-    assert (first.name, first.items, first.models["a"].runs) == ("x", 2, (1.0, 1.0))
-    assert second.models["a"].runs == (0.5, 0.0)
-    assert second.models["a"].over == "seeds and items"
-    assert second.models["b"].mean == 0.5
-    assert second.models["b"].low < 0.5 < second.models["b"].high
-
-
-def test_rare_words_by_hand() -> None:
-    """Clipped: a word of the output counts as often as the reference has it, and wherever it stands."""
-    training = Counter({"the": 99, "dog": 7})
-    references = ["The dog sees the cow", "a cow", "the dog"]
-    outputs = ["cow the cow the the", "", "The dog ."]
-    found = {bucket.name: bucket for bucket in score_rare_words({"a": [outputs, references]}, references, training)}
-    assert found.keys() == {"0", "6 to 50", "51 and more"}
-    assert found["0"].items == 2
-    assert found["0"].models["a"].runs == (0.25, 1.0)  # of sees, cow, a, cow: one cow
-    assert found["6 to 50"].models["a"].runs == (0.5, 1.0)
-    assert found["51 and more"].models["a"].runs == (1.0, 1.0)
 
 
 # --- fields -----------------------------------------------------------------------------------------------------------
@@ -111,15 +67,6 @@ def test_a_long_wrong_answer_is_judged_in_no_time() -> None:
     target = "a b c d e f g"
     spans = [Span(str(place), (0, 0), (place, place + 1)) for place in range(0, 13, 2)]
     assert not any(span_fields("x " * 100 + "-", target + ".", spans).values())
-
-
-def test_fields_are_scored_over_the_items_that_have_them() -> None:
-    pairs = [Pair("x", "3 km", spans=SPANS[1:2]), Pair("y", "Seoul"), Pair("z", "5 km", spans=SPANS[1:2])]
-    (count,) = score_fields({"a": [["3 km", "?", "6 km"], ["3 km", "?", "5 km"]]}, pairs)
-    assert (count.name, count.items, count.models["a"].runs) == ("count", 2, (0.5, 1.0))
-    fields = score_fields({"a": [[pair.target[:5] + "01-01" for pair in DATES]]}, DATES)
-    assert [field.name for field in fields] == ["year", "month", "day"]
-    assert fields[0].models["a"].mean == 1 > fields[1].models["a"].mean
 
 
 def test_what_repeats_what_is_said_by_the_task() -> None:

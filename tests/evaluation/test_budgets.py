@@ -142,12 +142,6 @@ def test_quantiles_are_those_of_a_printed_table_and_undo_the_tail() -> None:
         assert t_tail(t_quantile(df, tail), df) == pytest.approx(tail, rel=1e-9)
 
 
-@pytest.mark.parametrize(("right", "wrong"), [(5, 0), (40, 61), (130, 100), (1499, 1500)])
-def test_scipy_agrees_with_mcnemar(right: int, wrong: int) -> None:
-    expected = stats.binomtest(right, right + wrong).pvalue
-    assert sign_flip_p(flips(right, wrong, 17)) == pytest.approx(expected, rel=1e-9, abs=1e-12)
-
-
 def test_scale_does_not_matter_and_p_stays_in_its_range() -> None:
     assert sign_flip_p([3, 3, 3, -6]) == pytest.approx(sign_flip_p([1, 1, 1, -2]), abs=1e-15)
     assert sign_flip_p(flips(400, 0)) == SMALLEST_P

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from selfattn.evaluation.significance import RunScores, by_tuning, score_runs
-from selfattn.evaluation.variances import fisher_p, holm
+from selfattn.evaluation.significance import RunScores, by_tuning
+from selfattn.evaluation.variances import fisher_p
 
 
 def runs_of(**scores: list[float]) -> RunScores:
@@ -48,17 +48,6 @@ def test_tunings_have_as_many_runs_each(labels: str) -> None:
         by_tuning(scores, {"a": labels})
 
 
-def test_luck_of_tuning_makes_equal_models_differ_unless_tunings_are_the_units(benchmarks: Any) -> None:
-    luck = benchmarks("tuning_luck")
-    usual = luck.SURFACES["usual: 10"]
-    settings = {"runs": 20, "trials": 20, "lead": 0.0, "repeats": 1500, "seed": (0,)}
-    today, *_ = luck.PROCEDURES
-    assert luck.called_different(today, usual, **settings) > 0.09
-    for procedure in luck.PROCEDURES[-3:]:
-        for runs in (5, 20):
-            assert luck.called_different(procedure, usual, **settings | {"runs": runs}) < 0.065
-
-
 # --- failed runs ------------------------------------------------------------------------------------------------------
 
 
@@ -85,27 +74,12 @@ def test_failed_runs_count_in_the_mean_and_neither_side_alone_makes_a_difference
     assert pair.p >= max(without.p, runs_of(a=bad, b=good).comparison().between("a", "b").p)
 
 
-def test_too_few_runs_that_did_not_fail_decide_nothing() -> None:
-    errors = replace(runs_of(a=[1.0, 1.01, 0.99, 1.0, 0.05], b=[0.05, 0.06, 0.05, 0.04, 0.05]), better="lower")
-    assert errors.comparison().between("a", "b").word == "worse"  # by its failures alone
-    pair = failing(errors, a=[True] * 4 + [False]).comparison().between("a", "b")
-    assert (pair.word, pair.seeds) == ("not told apart", 1)
-
-
 def test_a_model_all_of_whose_trainings_failed_is_worse_if_enough_were_made() -> None:
     for count, word in ((3, "not told apart"), (5, "worse")):
         scores = runs_of(a=[0.001 * run for run in range(count)], b=[0.9 + 0.001 * run for run in range(count)])
         assert failing(scores, a=[True] * count).comparison().between("a", "b").word == word
     both = failing(runs_of(a=[0.0, 0.01, 0.0], b=[0.0, 0.0, 0.02]), a=[True] * 3, b=[True] * 3)
     assert both.comparison().between("a", "b").word == "not told apart"
-
-
-def test_holms_correction_is_of_all_pairs_with_their_larger_p() -> None:
-    answers = np.random.default_rng(1).random((3, 5, 400)) < [[[0.97]], [[0.93]], [[0.60]]]
-    answers[0, 0] = False
-    scores = failing(score_runs(dict(zip("abc", answers, strict=True))), a=[True] + [False] * 4)
-    pairs = scores.comparison().pairs
-    assert [pair.p_holm for pair in pairs] == holm([scores.pair(pair.first, pair.second).p for pair in pairs])
 
 
 def test_tunings_stay_the_units_where_runs_failed() -> None:

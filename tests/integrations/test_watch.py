@@ -14,34 +14,27 @@ from selfattn.attention import attend
 from selfattn.errors import UserError
 from selfattn.integrations.transformers import register
 from selfattn.integrations.watch import watch
+from tests.fixtures.families import configuration, tiny
 
 # Tiny vocabularies lack the special tokens of the families' defaults; transformers warns about it.
 pytestmark = pytest.mark.filterwarnings("ignore")
 
-SIZES = {"vocab_size": 31, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4}
-SIZES |= {"intermediate_size": 24, "max_position_embeddings": 64}
-GROUPED = SIZES | {"num_key_value_heads": 2}
-PAIR = {"vocab_size": 31, "d_model": 16, "d_ff": 24, "d_kv": 4, "num_layers": 2, "num_heads": 4}
-MODELS: dict[str, tuple[str, dict[str, Any]]] = {
-    "Llama": ("LlamaForCausalLM", GROUPED),
-    "Gemma2": ("Gemma2ForCausalLM", GROUPED | {"head_dim": 8, "sliding_window": 4}),
-    "T5": ("T5ForConditionalGeneration", PAIR | {"decoder_start_token_id": 0}),
-    "Bert": ("BertModel", SIZES),
-    "Albert": ("AlbertModel", SIZES | {"embedding_size": 16}),
-}
+MODELS = {
+    "Llama": "LlamaForCausalLM", "Gemma2": "Gemma2ForCausalLM", "Gemma4": "Gemma4ForCausalLM", "Bert": "BertModel",
+    "T5": "T5ForConditionalGeneration", "T5Gemma2": "T5Gemma2ForConditionalGeneration", "Albert": "AlbertModel",
+    "Git": "GitModel", "DiffLlama": "DiffLlamaModel",
+}  # fmt: skip
 PROMPT = torch.tensor([[3, 5, 7], [4, 4, 9]])
 SEEN = {"attention_mask": torch.ones_like(PROMPT), "do_sample": False, "max_new_tokens": 9}
 
 
-def made(family: str, seed: int = 1) -> Any:
-    name, sizes = MODELS[family]
-    torch.manual_seed(seed)
-    model_class = getattr(transformers, name)
-    model = model_class(model_class.config_class(**sizes)).eval()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(torch.randn_like(parameter) / 5)
-    return model
+def made(family: str, **options: Any) -> Any:
+    """A tiny model with random weights, with these options of its configuration."""
+    config_class = getattr(transformers, MODELS[family]).config_class
+    config = configuration(transformers.Gemma4TextConfig if family == "Gemma4" else config_class, options)
+    if config.is_encoder_decoder:
+        config.decoder_start_token_id = 0
+    return tiny(MODELS[family], config)
 
 
 def eager(model: Any, tokens: Tensor, sources: Tensor | None = None) -> dict[str, tuple[Tensor, ...]]:
@@ -95,25 +88,18 @@ def test_padding_of_the_prompt_is_hidden_and_has_no_position() -> None:
 def test_drafts_that_were_rejected_are_left_out(options: dict[str, Any]) -> None:
     model = made("Gemma2")
     prompt = torch.tensor([[3, 5, 7, 3, 5, 7, 3, 5]])
-    drafts = {"assistant_model": made("Gemma2", seed=2)} if "is_assisted" in options else options
+    other = made("Gemma2")
+    torch.nn.init.normal_(other.lm_head.weight)
+    drafts = {"assistant_model": other} if "is_assisted" in options else options
     with torch.no_grad(), watch(model) as seen:
         tokens = model.generate(prompt, do_sample=False, max_new_tokens=12, **drafts)
     torch.testing.assert_close(seen.layers[1].weights, eager(model, tokens[:, :-1])["decoder"][1])
 
 
-def gemma4(**settings: Any) -> Any:
-    """A tiny Gemma 4; its last layers may read the keys and values of earlier ones."""
-    kinds = ["sliding_attention", "full_attention"] * 2
-    sizes = GROUPED | {"num_hidden_layers": 4, "layer_types": kinds, "head_dim": 8, "global_head_dim": 8}
-    sizes |= {"sliding_window": 4, "vocab_size_per_layer_input": 31, "hidden_size_per_layer_input": 4}
-    torch.manual_seed(1)
-    return transformers.Gemma4ForCausalLM(transformers.Gemma4TextConfig(**sizes, **settings)).eval()
-
-
 @pytest.mark.parametrize("num_shared", [0, 2])
 def test_layers_that_read_the_keys_of_others_have_a_row_for_each_token(num_shared: int) -> None:
     """While generating, such a layer computes the last position of the prompt alone."""
-    model = gemma4(num_kv_shared_layers=num_shared)
+    model = made("Gemma4", num_kv_shared_layers=num_shared)
     with torch.no_grad(), watch(model) as seen:
         tokens = model.generate(PROMPT, **SEEN)
     expected = eager(model, tokens[:, :-1])["decoder"]
@@ -122,18 +108,12 @@ def test_layers_that_read_the_keys_of_others_have_a_row_for_each_token(num_share
         torch.testing.assert_close(layer.weights.sum(-1), torch.ones(2, 4, tokens.shape[1] - 1))
     with torch.no_grad(), watch(model) as seen:
         model(PROMPT, logits_to_keep=1)
-    assert [layer.starts for layer in seen.layers] == [[0]] * (4 - num_shared) + [[2]] * num_shared
+    own = len(seen.layers) - num_shared
+    assert [layer.starts for layer in seen.layers] == [[0]] * own + [[2]] * num_shared
 
 
 def test_target_and_source_in_one_softmax_are_one_map() -> None:
-    side = GROUPED | {"head_dim": 8, "sliding_window": 4}
-    vision = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "image_size": 8, "patch_size": 4}
-    config = transformers.T5Gemma2Config(
-        encoder={"text_config": side, "vision_config": vision},
-        decoder=side, vocab_size=31, image_token_index=30, eoi_token_index=29,
-    )  # fmt: skip
-    torch.manual_seed(1)
-    model: Any = transformers.T5Gemma2ForConditionalGeneration(config).eval()
+    model = made("T5Gemma2")
     with torch.no_grad(), watch(model) as seen:
         tokens = model.generate(PROMPT, **SEEN)
     expected = eager(model, tokens[:, :-1], PROMPT)
@@ -145,8 +125,7 @@ def test_target_and_source_in_one_softmax_are_one_map() -> None:
 
 
 def test_a_model_that_computes_its_attention_itself_says_so() -> None:
-    vision = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "image_size": 8, "patch_size": 4}
-    model: Any = transformers.GitModel(transformers.GitConfig(vision_config=vision, **SIZES)).eval()
+    model = made("Git")
     message = r"no weights from encoder.layer.0.attention.self, .*: computed in"
     with pytest.warns(UserWarning, match=message), watch(model) as seen:
         model(PROMPT)
@@ -155,7 +134,7 @@ def test_a_model_that_computes_its_attention_itself_says_so() -> None:
 
 
 def test_two_values_of_one_query_and_key_have_one_map() -> None:
-    model: Any = transformers.DiffLlamaModel(transformers.DiffLlamaConfig(**GROUPED)).eval()
+    model = made("DiffLlama")
     with torch.no_grad(), watch(model) as seen:
         model(PROMPT)
     for layer in seen.layers:
@@ -287,7 +266,7 @@ def test_a_layer_that_hands_over_no_weights_is_named() -> None:
     layer = model.encoder.layer[1].attention.self
     watching = watch(model)
     seen = watching.__enter__()
-    layer.config = transformers.BertConfig(**SIZES, attn_implementation="eager")
+    layer.config = transformers.BertConfig(attn_implementation="eager")
     model(PROMPT)
     with pytest.warns(UserWarning, match="no weights from encoder.layer.1.attention.self"):
         watching.__exit__(None, None, None)
