@@ -10,7 +10,7 @@ from typing import Any
 
 from selfattn.codec import encode
 from selfattn.comparison.analysis import measure, signatures_beside
-from selfattn.comparison.check import make_gates
+from selfattn.comparison.check import check_plan, make_gates
 from selfattn.comparison.costs import ModelTimes, read_costs, step_key
 from selfattn.comparison.plan import ComparisonPlan, PlannedModel, tuned_settings
 from selfattn.comparison.tested import Answered, RunTable, Tested, by_model
@@ -23,7 +23,7 @@ from selfattn.evaluation.variances import compare_arrivals, describe_arrivals
 from selfattn.models.build import body
 from selfattn.models.config import config_to_dict
 from selfattn.models.families import PRESETS, Preset, get_preset
-from selfattn.results.plan import AtBudget, Budgets, PlanCheck
+from selfattn.results.plan import AtBudget, Budgets
 from selfattn.results.quality import Target
 from selfattn.results.record import (
     SCHEMA,
@@ -112,7 +112,7 @@ def make_record(
         budgets=_budgets(trained, plan) if len(plan.budgets) > 1 else None,
         margin=plan.margin,
         tuning=Tuning(plan.tuning_trials, plan.tunings, plan.tuning_seed, space_texts(plan)) if plan.space else None,
-        plan=PlanCheck(plan.seal, plan.pilot),  # to be checked against what was done
+        plan=check_plan(comparison, plan, trained),
     )
     if plan.until is not None:
         record = replace(record, target=_target(trained, plan))

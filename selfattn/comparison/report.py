@@ -5,21 +5,18 @@ import io
 import lzma
 import tarfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Protocol
 
-from torch import Tensor
-
-from selfattn.comparison.check import check_plan
 from selfattn.comparison.costs import COSTS
 from selfattn.comparison.plan import ComparisonPlan, planned_trials, read_plan
 from selfattn.comparison.record import make_record, outputs_of
-from selfattn.comparison.tested import ANSWERS, RESULT, Answered, RunTable, Tested, read_runs
-from selfattn.demo.page import EXAMPLES, obstacle, write_demo
+from selfattn.comparison.tested import ANSWERS, RESULT, Answered, RunTable, read_runs
+from selfattn.demo.page import EXAMPLES, write_best
 from selfattn.errors import SettingError, UserError
 from selfattn.experiments.plan import PLAN
 from selfattn.files import make_directory, read_bytes, write_bytes, writing
@@ -28,19 +25,10 @@ from selfattn.report.blocks import Outputs
 from selfattn.report.ranking import ranked
 from selfattn.report.sections.models import DEMO
 from selfattn.report.write import RESULTS, ReportFiles, check_report, write_report
-from selfattn.results.record import (
-    Record,
-    read_record,
-)
+from selfattn.results.record import Record, read_record
 from selfattn.runs.directory import CONFIG, CURVE, METRICS, RECORD
 from selfattn.runs.ledger import LEDGER
-from selfattn.runs.load import load
-from selfattn.runs.run import Run
 from selfattn.words.messages import SOURCE
-
-ON_DEMO = 4  # most models on the demo page
-
-_MOST_WEIGHTS = 1_000_000  # of a model on that page, which nobody asked for
 
 PACKED = "packed.tar.xz"
 
@@ -74,14 +62,12 @@ def write_comparison(comparison: Path, out: Path, lang: str = SOURCE) -> tuple[R
     runs = read_runs(comparison, plan)
     record = make_record(comparison, runs, plan)
     make_directory(out)
-    demo = _write_best(record, runs, out, lang)
+    best = {model.name: runs.finished(model.name) for model in ranked(record)}
+    examples = [(pair.source, pair.target) for pair in runs.first.answered.pairs[:EXAMPLES]]
+    paths = {name: run.path for name, run in best.items()}
+    demo = write_best(paths, out / DEMO, lang, examples, [model.name for model in record.models])
     files = files_of(comparison, plan, demo=demo)  # whether there is one is part of the record
-    record = replace(
-        record,
-        plan=check_plan(comparison, plan, runs),
-        outputs_sha256=pack(files, out / PACKED),
-        demo=demo,
-    )
+    record = replace(record, outputs_sha256=pack(files, out / PACKED), demo=demo)
     return record, write_report(record, out, lang, outputs_for_sections(outputs_of(runs)))
 
 
@@ -147,22 +133,6 @@ def check_free_of_others(out: Path) -> None:
     check_report(out)
     for name in (PACKED, DEMO):
         check_ours(out / name)
-
-
-def _write_best(record: Record, trained: RunTable[Tested], out: Path, lang: str) -> bool:
-    """Write the demo page of the best models, each with its first seed; return whether a page can run any of them."""
-    best = {model.name: trained.finished(model.name) for model in ranked(record)[:ON_DEMO]}
-    runs: dict[str, Run] = {}
-    for name, tested in best.items():
-        with suppress(UserError):  # a run without its weights
-            run = load(tested.path)
-            if not obstacle(run, run) and sum(map(Tensor.numel, run.model.parameters())) <= _MOST_WEIGHTS:
-                runs[name] = run
-    if runs:
-        examples = [(answer.source, answer.target) for answer in next(iter(best.values())).answered.answers[:EXAMPLES]]
-        names = [model.name for model in record.models]
-        write_demo(list(runs.values()), out / DEMO, lang, examples, list(runs), names)
-    return bool(runs)
 
 
 def files_of(comparison: Path, plan: ComparisonPlan, *, demo: bool) -> dict[str, bytes]:

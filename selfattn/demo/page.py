@@ -3,8 +3,10 @@
 import base64
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from importlib import resources
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ from selfattn.files import write_text, writing
 from selfattn.models.config import config_to_dict
 from selfattn.ownership import check_ours
 from selfattn.report.pictures import Signs, asset, digest, embedded, templates
+from selfattn.runs.load import load
 from selfattn.runs.run import Run
 from selfattn.tokenizers.kept import KeptTokenizer
 from selfattn.tokenizers.listed import CharTokenizer, LetterTokenizer, WordTokenizer
@@ -27,6 +30,8 @@ from selfattn.words.messages import LANGS, read_words
 
 _HOME = "selfattn.demo"
 EXAMPLES = 12  # to begin with, of a test
+ON_DEMO = 4  # most models on the page of a report
+_MOST_WEIGHTS = 1_000_000  # of a model on that page, which nobody asked for
 
 
 def write_demo(
@@ -74,6 +79,29 @@ def write_demo(
     text = page_of(models, examples, sorted({run.config.task for run in runs}), lang)
     with writing(out, "choose another place"):
         write_text(out, text)
+
+
+def write_best(
+    places: Mapping[str, Path], out: Path, lang: str, examples: Sequence[tuple[str, str]], names: Sequence[str]
+) -> bool:
+    """Write the page of the best models of a report; return whether a page can run any of them.
+
+    Args:
+        places: directories of runs by the name of the model, the best first.
+        out: see :func:`write_demo`.
+        lang: see there.
+        examples: see there.
+        names: see there.
+    """
+    runs: dict[str, Run] = {}
+    for name, path in islice(places.items(), ON_DEMO):
+        with suppress(UserError):  # a run without its weights
+            run = load(path)
+            if not obstacle(run, run) and sum(map(Tensor.numel, run.model.parameters())) <= _MOST_WEIGHTS:
+                runs[name] = run
+    if runs:
+        write_demo(list(runs.values()), out, lang, examples, list(runs), names)
+    return bool(runs)
 
 
 def page_of(

@@ -12,6 +12,7 @@ from selfattn.data.readers.pairs import PairFiles
 from selfattn.data.readers.rows import Columns
 from selfattn.decoding.options import GREEDY, DecodingOptions, Output
 from selfattn.decoding.scoring import TargetScore, text_examples
+from selfattn.distributed import Processes
 from selfattn.errors import SettingError, UserError, number_of, say, visible
 from selfattn.evaluation.attention import AttentionReading, report_alignment, word_links
 from selfattn.evaluation.links import GoldPair, to_pharaoh
@@ -21,8 +22,10 @@ from selfattn.runs.ledger import record_access
 from selfattn.runs.measure import measure_run
 from selfattn.runs.run import Run
 from selfattn.runs.task import decided_by
+from selfattn.runs.training_set import make_training_set
 from selfattn.settings import as_declared
 from selfattn.tokenizers.protocol import Tokenizer
+from selfattn.training.loop import validation_of
 from selfattn.words.messages import SOURCE, catalogue, message, name_key, text_of
 
 
@@ -253,6 +256,13 @@ def answer(
         outputs = run.decode([pair.source for pair in pairs], options, targets=targets)
         return [best for best, *_ in outputs]
     return list(map(_counted, run.score_texts([pair.target for pair in pairs])))
+
+
+def validate(run: Run, metric: str) -> float:
+    """Return the metric of a run on its validation items."""
+    data = make_training_set(decided_by(run.task, metric), run.config.training, tokenizer=run.tokenizer)
+    _, measures = validation_of(run.model, data.validation, run.config.training, data.criterion, Processes())
+    return measures[metric]
 
 
 def know_nothing(pairs: Sequence[Pair], tokenizer: Tokenizer) -> list[Output]:

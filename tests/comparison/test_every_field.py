@@ -13,8 +13,9 @@ from small_runs import Cli
 
 from selfattn.codec import decode
 from selfattn.comparison.outputs import compare_outputs
+from selfattn.comparison.packed import record_of
 from selfattn.comparison.report import PACKED, unpacked
-from selfattn.comparison.verify import compare_records, record_of, verify
+from selfattn.comparison.verify import compare_records, verify
 from selfattn.errors import UserError
 from selfattn.report.write import RESULTS
 from selfattn.results.record import Record, read_record

@@ -15,8 +15,9 @@ from forging import differing, edit
 from selfattn.codec import encode
 from selfattn.comparison import check as sealing
 from selfattn.comparison import report as packed
+from selfattn.comparison.packed import CARRIED, record_of
 from selfattn.comparison.report import PACKED, unpacked
-from selfattn.comparison.verify import CARRIED, record_of, verify
+from selfattn.comparison.verify import verify
 from selfattn.report.write import RESULTS
 from selfattn.results.record import read_record
 
