@@ -65,8 +65,7 @@ def evaluate_run(
     if metric is not None and not run.takes_pairs:
         raise SettingError("`metric`: a language model is measured by perplexity; leave it out")
     files = as_declared("data", data, tuple[Path, ...])
-    reading = PairFiles(files, columns, encoding).read_as(run.config.data)
-    columns, encoding = reading.columns, reading.encoding
+    reading = PairFiles(files, columns, encoding, tag).read_as(run.config.data)
     task = run.task
     if metric is not None:
         first, *others = metric.split(",")
@@ -79,7 +78,7 @@ def evaluate_run(
             raise SettingError("`against`: expected two runs of one task, trained on pairs")
         if not data and run.config.data != against.config.data:
             say(f"{against.path}: was trained on other data, and may have seen the test items of {run.path}")
-    results = measure_run(task, run, files, options, columns=columns, encoding=encoding, tag=tag, against=against)
+    results = measure_run(task, run, reading, options, against)
     command = f"selfattn evaluate {run.path}" + ("" if against is None else f" --against {against.path}")
     for tested in (run, against) if not data else ():
         if tested is not None:

@@ -22,6 +22,7 @@ from selfattn.models.build import EnsembleConfig
 from selfattn.ownership import is_ours
 from selfattn.registry import PRESETS
 from selfattn.runs.directory import METRICS, RECORD, TOKENIZER, WEIGHTS, RunDirectory
+from selfattn.runs.predictor import Predictor
 from selfattn.runs.record import RunConfig, RunRecord, flat
 
 CARD = "README.md"
@@ -71,27 +72,19 @@ def fetch(address: object, *further: str) -> Path:
         )
 
 
-def push(
-    path: Path,
-    config: RunConfig,
-    tokens: int,
-    name: str,
-    *,
-    private: bool = False,
-    measure: Callable[[], dict[str, Any]] | None = None,
-) -> str:
-    """Publish the run at a path, without checkpoint, local paths and machine name, and with a card.
+def push(run: Predictor, name: str, *, private: bool, measure: Callable[[], dict[str, Any]] | None) -> str:
+    """Publish a run, without checkpoint, local paths and machine name, and with a card.
 
     See :meth:`selfattn.runs.run.Run.push`.
 
     Args:
-        path: of the run.
-        config: of the run.
-        tokens: size of its vocabulary.
+        run: to be published.
         name: of the repository.
         private: see there.
-        measure: tests the run for the card; default it is not tested.
+        measure: tests the run for the card; None: it is not tested.
     """
+    path = run.path
+    config = run.config
     if not re.fullmatch(_NAME, name):
         raise UserError(f"{name}: expected the name of a repository, user/name")
     if isinstance(config.model, EnsembleConfig):
@@ -122,7 +115,7 @@ def push(
             measured["data"] = public_text(str(measured["data"]))
         public = RunDirectory(folder)
         public.write_config(config)
-        write_text(folder / CARD, model_card(config, record, tokens, name, measured, reason))
+        write_text(folder / CARD, model_card(config, record, len(run.tokenizer), name, measured, reason))
         public.write_record(record)
         with hub_access(f"hf://{name}", _out_of_reach()):
             hub = HfApi(endpoint=_endpoint())

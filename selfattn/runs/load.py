@@ -59,7 +59,7 @@ def load(
         if device.type != "cpu":
             raise SettingError(f"`engine` {engine}: computes on the CPU; leave `device` out")
         runs = [load(name) for name in (path, *others)]
-        paths = [export_once(run.path, run.config, run.model, run.tokenizer, engine) for run in runs]
+        paths = [export_once(run, engine) for run in runs]
         run = load(*paths, device=device)
         run.reference = _ensemble(runs) if others else runs[0]
         return run

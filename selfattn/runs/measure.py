@@ -1,13 +1,11 @@
 """Measure a run on unseen data: pairs by the metrics of its task, texts by their perplexity."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from selfattn.data.readers.lines import read_texts
-from selfattn.data.readers.pairs import read_pairs
-from selfattn.data.readers.rows import Columns
+from selfattn.data.readers.pairs import PairFiles
 from selfattn.data.splits import seen
 from selfattn.decoding.options import GREEDY, DecodingOptions
 from selfattn.decoding.scoring import score_texts
@@ -23,12 +21,8 @@ from selfattn.tokenizers.protocol import unit_of
 def measure_run(
     task: TaskData,
     run: Predictor,
-    data: Sequence[Path] = (),
+    files: PairFiles | None = None,
     options: DecodingOptions = GREEDY,
-    *,
-    columns: Columns = None,
-    encoding: str | None = None,
-    tag: str | None = None,
     against: Predictor | None = None,
 ) -> dict[str, Any]:
     """Measure a run on unseen data.
@@ -36,11 +30,8 @@ def measure_run(
     Args:
         task: of the run.
         run: to be measured.
-        data: files; default the test part of the run's data. A language model needs one file, with a text a line.
+        files: default the test part of the run's data. A language model needs one file, with a text a line.
         options: how to decode; default greedily.
-        columns: see `selfattn.data.readers.pairs.read_pairs`.
-        encoding: see there.
-        tag: see there.
         against: another run of the task; default none.
 
     Returns:
@@ -49,17 +40,18 @@ def measure_run(
     Raises:
         UserError: the data are not usable, or a language model is given what only pairs have.
     """
+    files = files or PairFiles(())
     if not task.takes_pairs:
-        if columns is not None or options != GREEDY:
+        if files.columns is not None or options != GREEDY:
             raise SettingError("evaluate: a language model reads no pairs and decodes nothing; leave the option out")
-        if len(data) != 1:
+        if len(files.paths) != 1:
             raise SettingError("evaluate: a language model is measured on one file of texts; give it with `data`")
-        return measure_texts(run, data[0], encoding)
-    test = task.held_out(data, columns, encoding)
-    if tag is not None:
-        tagged = read_pairs(*data, columns=columns, encoding=encoding, tag=tag)
+        return measure_texts(run, files.paths[0], files.encoding)
+    test = task.held_out(files.paths, files.columns, files.encoding)
+    if files.tag is not None:
+        tagged = files.read()
         if [(pair.source, pair.target) for pair in tagged] != [(pair.source, pair.target) for pair in test.pairs]:
-            raise SettingError(f"`tag` {tag}: the task reads other pairs from {test.name}; leave it out")
+            raise SettingError(f"`tag` {files.tag}: the task reads other pairs from {test.name}; leave it out")
         test = replace(test, pairs=tagged)
     return measure_pairs(task, run, test, options, against)
 

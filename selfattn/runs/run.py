@@ -33,10 +33,9 @@ from selfattn.runs.predictor import (
     export_place,
     format_of,
 )
-from selfattn.runs.record import RunConfig
 from selfattn.runs.task import TaskData, task_of_run
 from selfattn.settings import shown
-from selfattn.tokenizers.protocol import BOS, PAD, Tokenizer, token_texts
+from selfattn.tokenizers.protocol import BOS, PAD, token_texts
 
 Quantized = Literal["int8", "int8_float32", "int8_float16", "int16", "float16", "bfloat16"]
 
@@ -243,7 +242,7 @@ class Run(Predictor):
                 directory cannot be written.
         """
         self._refuse_edits("export")
-        export(self.path, self.config, self.model, self.tokenizer, to, Path(out), quantize)
+        export(self, to, Path(out), quantize)
         return Path(out)
 
     def push(self, name: str, *, private: bool = False, test: bool = True) -> str:
@@ -268,7 +267,7 @@ class Run(Predictor):
 
         self._refuse_edits("push")
         measure = (lambda: measure_run(self.task, self)) if test else None
-        return push(self.path, self.config, len(self.tokenizer), name, private=private, measure=measure)
+        return push(self, name, private=private, measure=measure)
 
     def _refuse_edits(self, call: str) -> None:
         """Refuse a run whose model computes otherwise than its files say."""
@@ -301,17 +300,11 @@ def open_exported(path: Path, kind: Format) -> Seq2Seq:
 
 
 def export(
-    path: Path,
-    config: RunConfig,
-    model: Seq2Seq,
-    tokenizer: Tokenizer,
-    to: Format,
-    out: Path,
-    quantize: Quantized | None = None,
-    *,
-    advice: str = "choose another `out`",
+    run: Run, to: Format, out: Path, quantize: Quantized | None = None, *, advice: str = "choose another `out`"
 ) -> None:
-    """Write the run at ``path`` in another format; see :meth:`selfattn.runs.run.Run.export`."""
+    """Write a run in another format; see :meth:`selfattn.runs.run.Run.export`."""
+    path = run.path
+    config = run.config
     if to not in get_args(Format):
         raise SettingError(f"export: `to`: expected one of {', '.join(get_args(Format))}, got {shown(to)}")
     if format_of(path) is not None:
@@ -326,20 +319,20 @@ def export(
         if to == "onnx":
             from selfattn.exports.onnx import to_onnx
 
-            to_onnx(model, folder)
+            to_onnx(run.model, folder)
         else:
             from selfattn.exports.ctranslate2 import to_ctranslate2
 
             (folder / to).mkdir()
             longest = TASKS[config.task].max_input
             lengths = longest, config.output_limit(longest)
-            to_ctranslate2(model, config.model, tokenizer, folder / to, lengths=lengths, quantize=quantize)
+            to_ctranslate2(run.model, config.model, run.tokenizer, folder / to, lengths=lengths, quantize=quantize)
         RunDirectory(path).copy(folder, f"{TOKENIZER}/*", CONFIG)
         RunDirectory(folder).write_record(RunDirectory(path).record())
 
 
-def export_once(path: Path, config: RunConfig, model: Seq2Seq, tokenizer: Tokenizer, engine: Format) -> Path:
-    """Return the run at ``path`` in the format of an engine: itself, or ``RUN-ENGINE`` beside it, made where needed.
+def export_once(run: Run, engine: Format) -> Path:
+    """Return the directory of a run in the format of an engine: itself, or ``RUN-ENGINE`` beside it, made where needed.
 
     Of a run from the Hub, the export lies in the cache of ``huggingface_hub`` for files of other libraries, not among
     the files of the Hub.
@@ -347,6 +340,7 @@ def export_once(path: Path, config: RunConfig, model: Seq2Seq, tokenizer: Tokeni
     Raises:
         UserError: a package is missing, the engine does not support the model, or what is there is of another training.
     """
+    path = run.path
     if format_of(path) == engine:
         return path
     out = export_place(path, engine)
@@ -355,7 +349,7 @@ def export_once(path: Path, config: RunConfig, model: Seq2Seq, tokenizer: Tokeni
             raise UserError(f"{out}: is in the way of the export for {engine}, and is none; move it away")
         advice = f"export the run to another place by selfattn export --to {engine} --out DIRECTORY, and use that"
         try:
-            export(path, config, model, tokenizer, engine, out, advice=advice)
+            export(run, engine, out, advice=advice)
             say(f"{out}: exported for {engine}, for this and later calls")
         except UserError:
             if format_of(out) != engine:  # another process was not faster

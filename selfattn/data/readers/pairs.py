@@ -140,10 +140,8 @@ class PairFiles:
             >>> PairFiles.from_settings({"files": [{"path": "a.tsv", "sha256": "0"}], "columns": ["en", "de"]}).columns
             ('en', 'de')
         """
-        paths = [Path(file["path"]) for file in recorded_files(settings)]
-        return cls(
-            tuple(paths), chosen_columns(settings.get("columns") or ()), settings.get("encoding"), settings.get("tag")
-        )
+        paths = tuple(Path(file["path"]) for file in recorded_files(settings))
+        return cls(paths, settings.get("columns"), settings.get("encoding"), settings.get("tag"))
 
     @property
     def settings(self) -> dict[str, Any]:
