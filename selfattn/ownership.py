@@ -8,7 +8,6 @@ import lzma
 import os
 import shutil
 import tempfile
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -39,7 +38,6 @@ _FIELDS = (
 )
 _SAVED_ATTENTION = _FIELDS[-1]  # which is no record: it may be saved again
 _PACKED = (b"plan.json", b"outputs.json", b"given.json")  # the first file of what is packed
-_ARCHIVE = b'{"schema": 1, "data": {'
 _MARKS = (b'<meta name="generator" content="selfattn', PNG_MARK)
 _PICTURES = (
     b'<svg xmlns="http://www.w3.org/2000/svg" class="attention-map" role="img"',
@@ -74,9 +72,6 @@ def is_ours(path: Path) -> bool:
     if start.startswith(b"\xfd7zXZ"):
         with suppress(lzma.LZMAError):
             return lzma.LZMADecompressor().decompress(start, 100).partition(b"\0")[0] in _PACKED
-    if start.startswith(b"\x1f\x8b"):
-        with suppress(zlib.error):
-            return zlib.decompressobj(wbits=31).decompress(start, len(_ARCHIVE)) == _ARCHIVE
     is_picture = start.startswith(_PICTURES) and b"font-family=" in start
     has_mark = any(mark in start for mark in _MARKS) or end.endswith((MARKDOWN_MARK.encode(), PDF_MARK))
     return is_picture or has_mark
@@ -106,7 +101,7 @@ def is_record(path: Path) -> bool:
     with open_regular(path) as file:
         data = file.read(_LARGEST)
     if data[:1] != b"{":
-        return data.startswith((b"\x1f\x8b", b"\xfd7zXZ"))  # an archive
+        return data.startswith(b"\xfd7zXZ")  # a packed comparison
     try:
         return not parse(data).keys() >= _SAVED_ATTENTION
     except ValueError:  # each line is a value

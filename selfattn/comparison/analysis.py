@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from selfattn.comparison.tested import Answered, RunTable, by_model
 from selfattn.data.pairs import Pair
@@ -77,11 +77,6 @@ class JudgedOutputs(TaskData):
         self.language = language
         self.metric = metric
 
-    @classmethod
-    def from_settings(cls, settings: Mapping[str, Any], where: str) -> Self:
-        """Make the task of packed outputs again."""
-        return cls(str(settings.get("language", "")), str(settings.get("metric", "")))
-
     def repeats(self, pair: Pair) -> Hashable:
         """Return the source, or the reference where no sources were given."""
         return pair.source or pair.target
@@ -93,22 +88,6 @@ class JudgedOutputs(TaskData):
             metric = Bleu(self.language)
         words: list[list[str]] = metric.words(texts)
         return words
-
-
-def task_of(name: str, data: Mapping[str, Any], where: str) -> TaskData:
-    """Return the task of a record.
-
-    Args:
-        name: of the task.
-        data: settings of the data.
-        where: name of the place for error messages.
-
-    Raises:
-        UserError: they are not settings of this task.
-    """
-    if data.get("kind") == OUTPUTS:
-        return JudgedOutputs.from_settings(data, where)
-    return task_of_settings(name, data, where)
 
 
 def read_given(label: str, encoding: str | None) -> Sequence[str]:
@@ -259,7 +238,10 @@ def measure(record: Record, data: Mapping[str, object], outputs: RunTable[Answer
         data: settings of the training data, of which the task is made.
         outputs: of all runs; those of the largest budget decide.
     """
-    task = task_of(record.task, data, "results.json")
+    if data.get("kind") == OUTPUTS:
+        task: TaskData = JudgedOutputs(str(data.get("language", "")), str(data.get("metric", "")))
+    else:
+        task = task_of_settings(record.task, data, "results.json")
     metrics = {name: make_metric(name, task.language) for name in record.units}
     metric = metrics[record.headline.metric]
     models = outputs.main
@@ -349,14 +331,14 @@ def _failed(run: Answered, metric: Metric, task: TaskData) -> bool:
         return run.failed
     pairs = run.pairs
     outputs = run.outputs
-    turn = 1 if metric.better == "higher" else -1
+    sign = 1 if metric.better == "higher" else -1
     score = metric.of(outputs, pairs)
     top = {"share": 1.0, "points": 100.0}.get(metric.unit, math.inf)
-    if math.isfinite(top) and (score if turn == 1 else top - score) >= _LEARNED * top:
+    if math.isfinite(top) and (score if sign == 1 else top - score) >= _LEARNED * top:
         return False
     step = max(1, len(pairs) // (_SHIFTS + 1))
     shifted = (outputs[shift:] + outputs[:shift] for shift in range(step, len(pairs), step))
-    return turn * score <= max((turn * metric.of(texts, pairs) for texts in shifted), default=-math.inf)
+    return sign * score <= max((sign * metric.of(texts, pairs) for texts in shifted), default=-math.inf)
 
 
 def _with_quality(budgets: Budgets, outputs: RunTable[Answered], analysis: Analysis) -> Budgets:

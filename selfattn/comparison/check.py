@@ -240,7 +240,8 @@ def plugins_apart(plan: ComparisonPlan, runs: Sequence[Tested]) -> list[str]:
 
 def _is_as_planned(plan: ComparisonPlan, planned: Training, config: RunConfig) -> bool:
     """Whether a run, or a trial, has the seed, data and settings of the plan, tuned ones included."""
-    recipe = recipe_in(plan.seal.decides, seed=planned.seed, **planned.model.training)
+    settings = {**plan.seal.decides.get("recipe", {}), "seed": planned.seed, **planned.model.training}  # type: ignore[dict-item]  # plain values
+    recipe = decode(TrainingConfig, settings, file="plan", advice=_ADVICE)
     pairs = planned.variant.pairs
     data = dict(plan.seal.decides["data"]) | ({} if pairs is None else {"first": pairs})  # type: ignore[call-overload]  # plain values
     return (
@@ -335,8 +336,3 @@ def validation_in_test(seal: Seal) -> str:
         return ""
     count = int(validation.get("in_test", 0))
     return f"{count:,} of {test['items']:,} test items" if count > _SHARED * test["items"] else ""
-
-
-def recipe_in(decides: Mapping[str, Any], **settings: Any) -> TrainingConfig:
-    """Return the recipe in the decisions of a seal, with settings of a run in place of its own."""
-    return decode(TrainingConfig, {**decides.get("recipe", {}), **settings}, file="plan", advice=_ADVICE)

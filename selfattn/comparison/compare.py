@@ -12,11 +12,7 @@ from selfattn.codec import fingerprint
 from selfattn.comparison.analysis import primary_pair
 from selfattn.comparison.check import decisions
 from selfattn.comparison.costs import COSTS, digest_of_costs, measure_costs, step_key, step_seconds, steps_of
-from selfattn.comparison.options import (
-    MOST_SEEDS,
-    CompareOptions,
-    CompareSettings,
-)
+from selfattn.comparison.options import MOST_SEEDS, CompareOptions, CompareSettings
 from selfattn.comparison.plan import (
     READ_IN_A_STEP,
     TUNING,
@@ -33,14 +29,7 @@ from selfattn.comparison.trainings import Trainings, digest_of_trials, tune
 from selfattn.errors import SettingError, UserError, number_of, say
 from selfattn.evaluation.significance import FEWEST
 from selfattn.evaluation.variances import runs_for_ratio
-from selfattn.experiments.plan import (
-    PLAN,
-    backfill_ledger,
-    begin,
-    check_out,
-    resume,
-    write_plan,
-)
+from selfattn.experiments.plan import PLAN, backfill_ledger, begin, check_out, resume, write_plan
 from selfattn.experiments.queue import connect_backend, stop_workers
 from selfattn.processes import use_threads
 from selfattn.registry import is_name
@@ -137,7 +126,7 @@ def compare(
             if rehearse and plan.plugins:
                 _rehearse(task, settings_by_name)
             plan = stack.enter_context(begin(options.out, plan, decisions(plan, trainings)))
-        trainings.keep_to(plan.seal)
+        trainings.seal = plan.seal
         # tuning
         if not plan.tuned:
             trials = sum(map(len, planned_trials(plan).values()))

@@ -16,11 +16,7 @@ from selfattn.comparison.options import (
     TRIALS_TO_TARGET,
     CompareOptions,
 )
-from selfattn.comparison.plan import (
-    PlannedModel,
-    read_space,
-    tuned_settings,
-)
+from selfattn.comparison.plan import PlannedModel, read_space, tuned_settings
 from selfattn.comparison.trainings import Trainings
 from selfattn.errors import SettingError, UserError
 from selfattn.evaluation.cost import BatchShape, training_flops

@@ -83,12 +83,8 @@ class Trainings(Runner[Training | Race]):
         self.first_seed = options.first_seed or 0
         shared = {field.name: getattr(options, field.name) for field in fields(Workers)}
         self.workers = Workers(**shared)
-        self._seal = UNSEALED
+        self.seal: Seal = UNSEALED  # of the plan; files of another content are refused
         self._data: dict[tuple[int, int | None], tuple[TrainingSet, TestSet]] = {}  # the last ones
-
-    def keep_to(self, seal: Seal) -> None:
-        """Refuse from now on files whose content is not that of a plan."""
-        self._seal = seal
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave the data out; workers make them again."""
@@ -102,7 +98,7 @@ class Trainings(Runner[Training | Race]):
             splits = self.task.splits(seed, recipe.validation_items)
             items = self.options.test_items or self.task.test_items(quick)
             data = make_training_set(self.task, recipe, splits, first=first, keep=True)
-            sealed: Any = self._seal.decides.get("data", {})
+            sealed: Any = self.seal.decides.get("data", {})
             if changed := changed_contents(sealed, data.settings):
                 reason = "has changed since the comparison began"
                 raise UserError(f"{changed[0]}: {reason}; restore the file, or compare into another `out`")
@@ -209,7 +205,7 @@ class Trainings(Runner[Training | Race]):
                 share = trial.variant.share
                 thorough = leading and not self.options.quick
                 RunTest(load(path), self.task, tests).write(leading=leading, thorough=thorough, share=share)
-        record_access(path, self.command, plan=self._seal.sha256, **Tested(path).digests)
+        record_access(path, self.command, plan=self.seal.sha256, **Tested(path).digests)
 
 
 def space_texts(plan: ComparisonPlan) -> dict[str, dict[str, str]]:

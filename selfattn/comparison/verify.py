@@ -2,7 +2,7 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
 from itertools import chain
 from math import isclose
@@ -18,7 +18,7 @@ from selfattn.comparison.tested import Answer, Answered, RunTable, Tested, read_
 from selfattn.comparison.trainings import ENDED
 from selfattn.decoding.options import DecodingOptions
 from selfattn.errors import SettingError, UserError
-from selfattn.evaluation.metrics import agree
+from selfattn.evaluation.metrics import counts_agree
 from selfattn.experiments.plan import PLAN
 from selfattn.processes import use_threads
 from selfattn.report.write import RESULTS
@@ -97,18 +97,21 @@ def _check_outputs(run: Tested, items: int | None) -> tuple[Recomputation, Answe
         options = DecodingOptions(beam=beam, length_penalty=penalty)
         after = {}
         for probe, answers in before.items():
-            targets = [answer.target for answer in stored_answers[probe]]
-            after[probe] = _decode_answers(loaded, options, answers, targets)
+            targets = [item.target for item in stored_answers[probe]]
+            outputs = answer(loaded, [item.pair for item in answers], options, targets=targets)
+            again = zip(answers, outputs, strict=True)
+            after[probe] = [replace(was, output=now.text, finished=now.finished) for was, now in again]
     except UserError as error:  # changed weights
         return Recomputation(name, (str(error),), 0), stored
     pairs = list(chain.from_iterable(zip(before[probe], after[probe], strict=True) for probe in before))
     differences = tuple(
         f"{short(was.source)}: {short(was.output)} in the test, {short(now.output)} from the weights"
         for was, now in pairs
-        if was != now and not _alike(was, now, loaded)
+        if was != now and not _same_counts(was, now, loaded)
     )
-    again = stored if is_sample else replace(stored, answers=after.pop(""), probes=after)
-    return Recomputation(f"outputs of {name}", differences, len(pairs)), again
+    if not is_sample:
+        stored = replace(stored, answers=after.pop(""), probes=after)
+    return Recomputation(f"outputs of {name}", differences, len(pairs)), stored
 
 
 def _trials_again(comparison: Path, plan: ComparisonPlan, *, every: bool) -> Iterator[Recomputation]:
@@ -129,18 +132,9 @@ def _trials_again(comparison: Path, plan: ComparisonPlan, *, every: bool) -> Ite
             yield Recomputation(f"validation of {path.name}", differences, 1)
 
 
-def _alike(was: Answer, now: Answer, run: Run) -> bool:
+def _same_counts(was: Answer, now: Answer, run: Run) -> bool:
     """Whether two counts of a text are equal, but for rounding."""
-    return not run.takes_pairs and replace(was, output=now.output) == now and agree(was.output, now.output)
-
-
-def _decode_answers(
-    run: Run, options: DecodingOptions, answers: Sequence[Answer], targets: Sequence[str]
-) -> list[Answer]:
-    outputs = answer(run, [stored.pair for stored in answers], options, targets=targets)
-    return [
-        replace(stored, output=best.text, finished=best.finished) for stored, best in zip(answers, outputs, strict=True)
-    ]
+    return not run.takes_pairs and replace(was, output=now.output) == now and counts_agree(was.output, now.output)
 
 
 def compare_records(record: Record, again: Record) -> Iterator[Recomputation]:
@@ -155,7 +149,7 @@ def compare_records(record: Record, again: Record) -> Iterator[Recomputation]:
             depth = 3
         figure = ".".join(place[:depth])
         counts[figure] += 1
-        if not _agree(was, now):
+        if not _is_close(was, now):
             value = ".".join(place[depth:]) or "value"
             figures.setdefault(figure, []).append(f"{value} {short(was)} in the record, {short(now)} again")
     for figure, count in counts.items():
@@ -194,7 +188,7 @@ def _parts(value: Any) -> Mapping[str, Any] | None:
     return items
 
 
-def _agree(was: object, now: object) -> bool:
+def _is_close(was: object, now: object) -> bool:
     if isinstance(was, int | float) and isinstance(now, int | float):
         return isclose(was, now, rel_tol=1e-9, abs_tol=1e-12)
     return was == now

@@ -16,14 +16,7 @@ import numpy as np
 
 from selfattn.data.pairs import Pair, Span
 from selfattn.evaluation.metrics import Array, ItemTest, Metric, TestItems, WordAccuracy, WordRecall
-from selfattn.evaluation.significance import (
-    RunScores,
-    Tunings,
-    by_tuning,
-    estimate,
-    score_counts,
-    score_runs,
-)
+from selfattn.evaluation.significance import RunScores, Tunings, by_tuning, estimate, score_counts, score_runs
 from selfattn.evaluation.variances import ALPHA, LEVEL
 from selfattn.results.quality import Bucket, BucketGroup, Ngram, NgramGroup, separated
 

@@ -535,7 +535,7 @@ def read_counts(output: str) -> tuple[float, int]:
         raise UserError(f"{BITS_PER_CHARACTER}, {PERPLEXITY}: {reason}; choose another metric") from None
 
 
-def agree(first: str, second: str) -> bool:
+def counts_agree(first: str, second: str) -> bool:
     """Whether two counts are equal, but for rounding."""
     nats, tokens = read_counts(first)
     nats_again, tokens_again = read_counts(second)

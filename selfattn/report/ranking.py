@@ -103,8 +103,8 @@ def ranked(record: Record) -> tuple[Model, ...]:
             return (math.inf if median is None else median), -arrivals[model.name].arrived
 
         return tuple(sorted(record.models, key=needs))
-    turn = -1 if record.headline.better == "higher" else 1
-    return tuple(sorted(record.models, key=lambda model: turn * quality(record, model).mean))
+    sign = -1 if record.headline.better == "higher" else 1
+    return tuple(sorted(record.models, key=lambda model: sign * quality(record, model).mean))
 
 
 def record_scale(record: Record, values: Iterable[float] | None = None) -> Scale:
@@ -135,7 +135,7 @@ def pair_test(record: Record, first: Model, second: Model) -> PairTest:
     """Return the test of two models in the headline metric, from the first's side."""
     tests = (test for test in record.pairs if test.metric == record.headline.metric)
     test = next(test for test in tests if {test.first, test.second} == {first.name, second.name})
-    return test if test.first == first.name else test.turned()
+    return test if test.first == first.name else test.swapped()
 
 
 def standing_on_items(test: PairTest) -> OnItems:
@@ -143,7 +143,7 @@ def standing_on_items(test: PairTest) -> OnItems:
 
     Example:
         >>> test = PairTest("a", "b", "bleu", 2.0, 1.0, 3.0, 0.001, 0.003, "not told apart")
-        >>> standing_on_items(test), standing_on_items(test.turned())
+        >>> standing_on_items(test), standing_on_items(test.swapped())
         ('ahead', 'behind')
     """
     is_clear = test.p_holm < ALPHA and (test.low > 0 or test.high < 0)

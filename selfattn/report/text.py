@@ -8,7 +8,6 @@ from pathlib import Path
 from rich.cells import cell_len
 from rich.columns import Columns
 from rich.console import Console
-from rich.markdown import Markdown
 from rich.padding import Padding
 from rich.table import Table as RichTable
 from rich.text import Text
@@ -219,15 +218,14 @@ def print_summary(
         console.print(Text(message("report.at", path=str(report)).say(lang)), soft_wrap=True)
 
 
-def print_blocks(blocks: Iterable[b.Block], console: Console | None = None, lang: str = SOURCE) -> None:
-    """Print blocks one below the other.
+def print_blocks(blocks: Iterable[b.Block], lang: str = SOURCE) -> None:
+    """Print blocks one below the other on standard output.
 
     Args:
         blocks: what is printed.
-        console: where to; default standard output.
         lang: the language.
     """
-    _Screen(console or Console(highlight=False), lang, Signs([])).all(blocks)
+    _Screen(Console(highlight=False), lang, Signs([])).all(blocks)
 
 
 class _Screen:
@@ -263,6 +261,8 @@ class _Screen:
     def text(self, markdown: str, style: str = "") -> None:
         """Print Markdown in lines that are easy to read, below an empty line."""
         if markdown:
+            from rich.markdown import Markdown  # 64 modules, for a terminal alone
+
             if not markdown.startswith("- "):  # rich begins a list with an empty line itself
                 self.console.print()
             self.console.print(Markdown(markdown), style=style or None, width=min(self.console.width, _PROSE))

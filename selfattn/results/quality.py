@@ -145,7 +145,7 @@ class Crossing(Plain):
 Word = Literal["better", "worse", "not told apart"]
 MIN_SEEDS = 3  # of each model: fewer are never told apart
 MarginWord = Literal["more", "perhaps less", "equivalent", "cannot tell"]
-_TURNED: dict[Word, Word] = {"better": "worse", "worse": "better", "not told apart": "not told apart"}
+_SWAPPED: dict[Word, Word] = {"better": "worse", "worse": "better", "not told apart": "not told apart"}
 
 
 @dataclass(frozen=True)
@@ -238,8 +238,8 @@ class PairTest(Plain):
             return "cannot tell"
         return "more" if max(self.low, -self.high) > margin else "perhaps less"
 
-    def turned(self) -> PairTest:
-        """Return the same test with the two models exchanged."""
+    def swapped(self) -> PairTest:
+        """Return the test from the second model's side."""
         return replace(
             self,
             first=self.second,
@@ -247,7 +247,7 @@ class PairTest(Plain):
             difference=-self.difference,
             low=-self.high,
             high=-self.low,
-            word=_TURNED[self.word],
+            word=_SWAPPED[self.word],
             odds=self.odds and LogOdds(-self.odds.difference, -self.odds.high, -self.odds.low),
         )
 
@@ -269,7 +269,7 @@ class Comparison(Plain):
             if (pair.first, pair.second) == (first, second):
                 return pair
             if (pair.second, pair.first) == (first, second):
-                return pair.turned()
+                return pair.swapped()
         raise KeyError(f"no pair of {first!r} and {second!r}")
 
 
@@ -523,7 +523,7 @@ class RatioTest(Plain):
             bound=bounds.get(self.bound, self.bound),
             low=1 / self.high if self.high else None,
             high=1 / self.low if self.low else None,
-            word=_TURNED[self.word],
+            word=_SWAPPED[self.word],
         )
 
 

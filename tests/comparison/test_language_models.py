@@ -20,7 +20,7 @@ from selfattn.comparison.verify import verify
 from selfattn.data.pairs import Pair
 from selfattn.errors import UserError
 from selfattn.evaluation.gates import unigrams
-from selfattn.evaluation.metrics import agree, make_metric, read_counts
+from selfattn.evaluation.metrics import counts_agree, make_metric, read_counts
 from selfattn.report.write import RESULTS
 from selfattn.results.record import read_record
 from selfattn.runs.evaluate import answer, know_nothing
@@ -77,7 +77,7 @@ def test_for_a_uniform_model_bits_are_the_logarithm_of_the_vocabulary(compared: 
     assert make_metric("bits_per_character").of(outputs, pairs) == pytest.approx(bits)
     assert make_metric("perplexity").of(outputs, pairs) == pytest.approx(len(run.tokenizer))
     # A diverged training counts as such a model.
-    assert all(map(agree, outputs, [output.text for output in know_nothing(pairs, run.tokenizer)]))
+    assert all(map(counts_agree, outputs, [output.text for output in know_nothing(pairs, run.tokenizer)]))
 
 
 def test_the_ratio_of_sums_decides_not_the_mean_of_ratios() -> None:
@@ -118,7 +118,7 @@ def test_changed_counts_of_a_run_differ_from_its_weights(compared: Path, tmp_pat
     (path / tested.ANSWERS).write_text("".join(rows))
     accept_changes(path)
     assert "outputs of first-seed0" in differing(copy)
-    assert not agree(answers[0].output, replace(answers[0], output=f"{nats - 0.1:.6f} {tokens}").output)
+    assert not counts_agree(answers[0].output, replace(answers[0], output=f"{nats - 0.1:.6f} {tokens}").output)
 
 
 def test_files_for_validation_and_test_are_kept_apart_and_remembered(text: Path, tmp_path: Path) -> None:

@@ -216,7 +216,7 @@ def test_the_rule(low: float, high: float, p: float, seeds: int, apart: bool, wo
 )
 def test_a_difference_beside_a_margin(low: float, high: float, word: Word, said: str) -> None:
     pair = PairTest("a", "b", "m", (low + high) / 2, low, high, 0.01, 0.01, word, seeds=3)
-    assert pair.beside(1.0) == pair.turned().beside(1.0) == said
+    assert pair.beside(1.0) == pair.swapped().beside(1.0) == said
     assert dataclasses.replace(pair, seeds=2).beside(1.0) == "cannot tell"
 
 

@@ -35,7 +35,7 @@ def same(first: float, second: float) -> bool:
 def test_a_difference_seen_from_the_other_side_is_its_negative(scores: dict[str, np.ndarray]) -> None:
     there = score_runs(scores).comparison().between("a", "b")
     turned = score_runs({"b": scores["b"], "a": scores["a"]}).comparison()
-    back = turned.pairs[0].turned()
+    back = turned.pairs[0].swapped()
     assert turned.between("a", "b") == back
     with pytest.raises(KeyError, match="no pair of 'a' and 'z'"):
         turned.between("a", "z")

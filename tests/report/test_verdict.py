@@ -71,7 +71,7 @@ def with_pair(record: Record, **changes: Any) -> Record:
     def tests() -> Iterator[Any]:
         for test in record.pairs:
             if {test.first, test.second} == {"transformer", "rnn-attention"}:
-                test = replace(test if test.first == "transformer" else test.turned(), **changes)
+                test = replace(test if test.first == "transformer" else test.swapped(), **changes)
             yield test
 
     return replace(record, pairs=tuple(tests()))
@@ -147,7 +147,7 @@ def test_one_run_of_each_decides_nothing() -> None:
 def test_metrics_that_disagree_are_named() -> None:
     record = read("translation")
     assert "do not agree" not in said(record)
-    turned = tuple(test.turned() if test.metric == "chrf" else test for test in record.pairs)
+    turned = tuple(test.swapped() if test.metric == "chrf" else test for test in record.pairs)
     other = tuple(replace(a, first=b.first, second=b.second) for a, b in zip(turned, record.pairs, strict=True))
     sentence = "The metrics do not agree: the Transformer leads in BLEU, the RNN with attention in chrF."
     assert sentence in said(replace(record, pairs=other))

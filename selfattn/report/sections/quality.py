@@ -210,7 +210,7 @@ def pair_table(record: Record, metric: str, pairs: Sequence[PairTest] | None = N
     """
     tests = [test for test in (record.pairs if pairs is None else pairs) if test.metric == metric]
     place = _places(record)
-    tests = [test if place[test.first] < place[test.second] else test.turned() for test in tests]
+    tests = [test if place[test.first] < place[test.second] else test.swapped() for test in tests]
     tests.sort(key=lambda test: (place[test.first], place[test.second]))
     kind = metric_kind(record, metric) or "number"
     has_odds = any(test.odds for test in tests)

@@ -34,24 +34,6 @@ _PARTS = 3  # of a range
 _MARKS = 6  # most labels on the axis of trials
 
 
-def settings_blocks(record: Record) -> tuple[b.Block, ...]:
-    """Return what trials brought, and which settings matter; nothing without tuning."""
-    charts = trial_charts(record)
-    if record.tuning is None or record.target is not None or not charts:
-        return ()
-    how = message("trials.text", trials=record.tuning.trials, tunings=record.tuning.tunings)
-    luck = message("trials.units") if record.tuning.tunings > 1 else message("trials.one")
-    apart = None if record.tuning.is_common else message("badge.spaces")
-    return (
-        b.Paragraph(how, luck, apart),
-        *charts,
-        b.Paragraph(message("trials.expected"), note=True),
-        b.Heading(message("sensitivity.head"), "sensitivity"),
-        b.Paragraph(message("sensitivity.text", metric=headline_name(record))),
-        sensitivity(record),
-    )
-
-
 def trial_charts(record: Record) -> tuple[b.Chart, ...]:
     """Draw the expected best validation score by number of trials, a chart for each budget, the largest first."""
     if record.tuning is None:
@@ -163,8 +145,21 @@ def expected_best(scores: Sequence[float], better: Better = "higher") -> list[fl
 
 @b.section("rates", "head.rates")
 def rates_section(record: Record) -> tuple[b.Block, ...]:
-    """Return what tuning brought and which settings matter."""
-    return settings_blocks(record)
+    """Return what trials brought, and which settings matter; nothing without tuning."""
+    charts = trial_charts(record)
+    if record.tuning is None or record.target is not None or not charts:
+        return ()
+    how = message("trials.text", trials=record.tuning.trials, tunings=record.tuning.tunings)
+    luck = message("trials.units") if record.tuning.tunings > 1 else message("trials.one")
+    apart = None if record.tuning.is_common else message("badge.spaces")
+    return (
+        b.Paragraph(how, luck, apart),
+        *charts,
+        b.Paragraph(message("trials.expected"), note=True),
+        b.Heading(message("sensitivity.head"), "sensitivity"),
+        b.Paragraph(message("sensitivity.text", metric=headline_name(record))),
+        sensitivity(record),
+    )
 
 
 def tuning_blocks(record: Record) -> tuple[b.Block, ...]:
@@ -212,9 +207,9 @@ def _settings(trial: TuningTrial) -> str:
 def _trials(record: Record, model: Model, name: str) -> b.Table:
     """Return all trials of a model, the best on validation items first."""
     most = record.budgets.cells[-1].budget if record.budgets else 1.0
-    turn = -1 if record.headline.better == "higher" else 1
+    sign = -1 if record.headline.better == "higher" else 1
     rows = []
-    for trial in sorted(model.trials, key=lambda trial: math.inf if trial.valid is None else turn * trial.valid):
+    for trial in sorted(model.trials, key=lambda trial: math.inf if trial.valid is None else sign * trial.valid):
         text = NONE if trial.valid is None else value_text(trial.valid, record.headline.kind)
         valid = message("tuning.is_chosen", value=text) if trial.chosen else text
         rows.append(b.Row((valid, _settings(trial), share(trial.budget or most), str(trial.seed))))
