@@ -250,8 +250,7 @@ def resized(preset: str, changes: Mapping[str, Any] | None = None, **of_both: An
     for name, value in of_both.items():
         settings[f"encoder.{name}"] = value
         settings[f"decoder.{name}"] = value
-    config: ModelConfig = override(get_preset(preset).config, settings | dict(changes or {}))
-    return config
+    return override(get_preset(preset).config, settings | dict(changes or {}))
 
 
 def graded(setup: Setup, model: Seq2Seq, make: Callable[[torch.Generator], Batch]) -> dict[str, float]:

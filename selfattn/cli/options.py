@@ -373,9 +373,8 @@ def read_config(path: Path, command: Sequence[str]) -> tuple[str, dict[str, Any]
     Raises:
         UserError: the file is missing, broken or of another kind, or the run was made by another command.
     """
-    if path.is_dir():
-        return str(path), _checked_options(_options_of_run(path, command), f"--config {path}")
-    return str(path), _checked_options(_content_of_file(path, "--config"), f"--config {path}")
+    content = _options_of_run(path, command) if path.is_dir() else _content_of_file(path, "--config")
+    return str(path), _checked_options(content, f"--config {path}")
 
 
 def read_recipe(
@@ -482,14 +481,8 @@ def write_config(path: Path, commands: App, words: Sequence[str]) -> str:
     return f"{path}: the options are written, nothing is trained; try: {again}"
 
 
-def _settings_of(commands: App, words: Sequence[str]) -> dict[str, Any]:
-    """Return the settings of a command line that differ from the defaults."""
-    _, bound, _ = commands.parse_args(words)
-    return changed_settings(bound.arguments, bound.signature.parameters.values())
-
-
 def _checked_settings(commands: App, words: Sequence[str]) -> dict[str, Any]:
-    """Return the settings of a command line of `train TASK` or `compare TASK`, checked as far as no file is needed.
+    """Return what differs from the defaults in `train TASK` or `compare TASK`, checked as far as no file is needed.
 
     Raises:
         UserError: one of them is out of range, or has no effect beside another.
@@ -499,7 +492,8 @@ def _checked_settings(commands: App, words: Sequence[str]) -> dict[str, Any]:
     from selfattn.runs.train import TrainOptions
     from selfattn.training.config import TrainingConfig
 
-    settings = _settings_of(commands, words)
+    _, bound, _ = commands.parse_args(words)
+    settings = changed_settings(bound.arguments, bound.signature.parameters.values())
     task = task_class(words[1])
     if words[0] == "train":
         of_run, of_training, of_task = divide(settings, TrainOptions, TrainingConfig, task.Options)

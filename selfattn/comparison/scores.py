@@ -594,7 +594,12 @@ def _is_number(value: object) -> bool:
 
 def _metrics(cells: Cells, label: str, better: Iterable[str], unit: Unit | None) -> Iterator[Metric]:
     """Say what each metric is: as it is registered, as the options say, or as its scores show."""
-    said = {name if is_named else "": way for name, is_named, way in _directions(better)}
+    said: dict[str, Any] = {}
+    for text in better:
+        name, _, way = text.rpartition("=")
+        if way not in get_args(Better):
+            raise SettingError(f"`better` {text}: expected higher or lower, or METRIC=higher or METRIC=lower")
+        said[name] = way
     if unknown := set(said) - {"", *cells.metrics}:
         raise SettingError(f"`better` {min(unknown)}: {label} has no such metric, but {', '.join(cells.metrics)}")
     for name, values in zip(cells.metrics, cells.values, strict=True):
@@ -613,11 +618,3 @@ def _metrics(cells: Cells, label: str, better: Iterable[str], unit: Unit | None)
             found = f"{values.min():g} to {values.max():g}"
             raise UserError(f"{label}: {name}: a {kind} goes from 0 to {top:g}, found {found}; give `unit` number")
         yield _Given(name, kind, way, "" if registered is None or registered.is_mean else "mean over items")
-
-
-def _directions(better: Iterable[str]) -> Iterator[tuple[str, bool, Any]]:
-    for text in better:
-        name, equals, way = text.rpartition("=")
-        if way not in get_args(Better):
-            raise SettingError(f"`better` {text}: expected higher or lower, or METRIC=higher or METRIC=lower")
-        yield name, bool(equals), way

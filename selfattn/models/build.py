@@ -242,8 +242,7 @@ class Widths:
             changes |= {width.path: total // width.times for width in group}
         fine_factor = factor if fine_factor is None else fine_factor
         changes |= {width.path: _rounded(width.value * fine_factor) for width in self.fine}
-        sized: ModelConfig = override(self.config, dict(changes), "")
-        return sized
+        return override(self.config, changes, "")
 
     def refined(self, size: int, target: float, measure: Measure) -> Iterator[ModelConfig]:
         """Yield the model of a size in proportion, then, where it has fine widths, with those that come nearest."""

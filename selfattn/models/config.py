@@ -10,10 +10,10 @@ import dataclasses
 import itertools
 import reprlib
 import typing
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, TypeVar
 
 from annotated_types import Ge, Le
 
@@ -24,6 +24,8 @@ from selfattn.settings import Bounds, Share
 
 if TYPE_CHECKING:
     from selfattn.models.protocol import Seq2Seq
+
+C = TypeVar("C", bound="Checked")
 
 # Configurations of parts that families share or choose between, by the ``kind`` that stands in their JSON.
 PARTS: Registry[type[Checked]] = Registry("part of a model", "selfattn.models.families")
@@ -312,7 +314,7 @@ def config_from_dict(data: dict[str, Any], where: str = "model configuration") -
         raise UserError(f"{at}{error}") from None
 
 
-def override(config: Any, settings: dict[str, Any], where: str = "`set` ") -> Any:
+def override(config: C, settings: Mapping[str, Any], where: str = "`set` ") -> C:
     """Return the configuration with some settings changed, named by dotted paths.
 
     All are changed at once: only the result has to be consistent, not what lies on the way there.
@@ -330,7 +332,7 @@ def override(config: Any, settings: dict[str, Any], where: str = "`set` ") -> An
         >>> override(get_preset("decoder-only").config, {"stack.dim": 32}).stack.dim
         32
     """
-    names = {field.name for field in dataclasses.fields(config)}
+    names = {field.name for field in dataclasses.fields(config)}  # type: ignore[arg-type]  # subclasses are dataclasses
     changes: dict[str, Any] = {}
     inner: dict[str, dict[str, Any]] = {}
     for path, value in settings.items():
@@ -349,7 +351,7 @@ def override(config: Any, settings: dict[str, Any], where: str = "`set` ") -> An
             changes[name] = value
     changes |= {name: override(getattr(config, name), parts, f"{where}{name}.") for name, parts in inner.items()}
     try:
-        return dataclasses.replace(config, **changes)
+        return dataclasses.replace(config, **changes)  # type: ignore[type-var]  # as above
     except UserError as error:  # which names the class
         raise UserError(f"{where}{str(error).removeprefix(f'{type(config).__name__}.')}") from None
 

@@ -362,8 +362,7 @@ def with_settings(config: ModelConfig, settings: Sequence[str], model: str = "")
         except ValueError:
             value = text
         values[(rest if colon else name).strip()] = value
-    changed_config: ModelConfig = override(config, values)
-    return changed_config
+    return override(config, values)
 
 
 def gathered(

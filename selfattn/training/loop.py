@@ -192,8 +192,7 @@ class _Loop:
     curve_points: int = 0
     steps: Iterator[StepTaken] | None = None  # the rest of the epoch
     is_stop_requested: bool = False  # KeyboardInterrupt in the first process
-    is_end_requested: bool = False  # StopTraining in the first process
-    is_ending: bool = False  # is_end_requested of the first process, known to all
+    is_end_requested: bool = False  # StopTraining in the first process, which tells the others
 
     def __post_init__(self) -> None:
         self.processes = self.replica.processes
@@ -248,7 +247,7 @@ class _Loop:
                 self._report(taken)
                 self._measure_where_due()
                 self._save_where_due()
-                if self.is_ending:
+                if self.is_end_requested:
                     return
             else:  # the epoch is over
                 if not progress.position:
@@ -268,7 +267,7 @@ class _Loop:
         due = self.checkpoints is not None and self.checkpoints.is_due(self.state.progress.step)
         due = due and not self._is_validation_due()  # a validation ends with a checkpoint
         requests = (self.is_stop_requested, self.is_end_requested, due)
-        is_stopping, self.is_ending, due = self.processes.decide(requests)  # those of the first process
+        is_stopping, self.is_end_requested, due = self.processes.decide(requests)  # those of the first process
         if is_stopping or due:
             self.save()
         if is_stopping:
