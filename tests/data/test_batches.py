@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from selfattn.data.batches import Batch, batches, collate, padding_of, stream_batches
+from selfattn.data.batches import Batch, batches, collate, stream_batches
 from selfattn.data.pairs import Example, Examples, Pair, encode_pairs, encode_together
 from selfattn.data.splits import repeated
 from selfattn.tokenizers.listed import CharTokenizer
@@ -88,20 +88,6 @@ def test_no_more_than_the_window_is_read_ahead() -> None:
         dealt += len(batch.indices)
         if dealt > 2000:
             break
-
-
-def padding_share(some: Iterator[Batch]) -> float:
-    padding, places = map(sum, zip(*map(padding_of, some), strict=True))
-    return padding / places
-
-
-def test_sorting_within_windows_saves_padding() -> None:
-    # Targets are about as long as their sources, as in real text.
-    lengths = [(2 + number * 7919 % 31, number * 104_729 % 3) for number in range(5003)]
-    like_text = [Example([5] * length, [6] * (length + more)) for length, more in lengths]
-    bounds = {"batch_size": None, "max_tokens": 2000}
-    assert padding_share(batches(like_text, **bounds, generator=None)) > 0.4  # type: ignore[arg-type]  # options of several types
-    assert padding_share(stream_batches(like_text, **bounds, generator=chance())) < 0.06  # type: ignore[arg-type]  # options of several types
 
 
 def test_passes_have_every_item_once_and_go_on_where_they_were_left() -> None:

@@ -101,12 +101,6 @@ def test_a_corpus_whose_targets_are_its_sources_is_warned_of(files: Files, tmp_p
     assert line in read({"train": copies}, held_out=2).notes
 
 
-def test_training_on_the_test_itself_leaves_nothing(tmp_path: Path) -> None:
-    path = tsv(tmp_path / "a.tsv", GOOD)
-    with pytest.raises(UserError, match=r"no pair is left for train after cleaning \(shared with valid or test: 5"):
-        read({"train": path, "valid": path, "test": path})
-
-
 def sentences(count: int) -> list[tuple[str, str]]:
     """Pairs of which many share a sentence with others, but for case and punctuation perhaps."""
     rng = random.Random(5)
@@ -131,13 +125,6 @@ def test_held_out_parts_share_no_sentence(tmp_path: Path) -> None:
     assert ", 97 moved to valid, 97 moved to test" in corpus.notes[0]
     by_default = read(files)
     assert len(by_default.parts["valid"]) == len(by_default.parts["test"]) == len(set(pairs)) // 20
-
-
-def test_one_part_may_be_given_and_the_other_held_out(files: Files, tmp_path: Path) -> None:
-    train = tsv(tmp_path / "b.tsv", sentences(211))
-    corpus = read(files | {"train": train, "valid": ()}, held_out=11)
-    assert (len(corpus.parts["valid"]), texts(corpus.parts["test"])) == (11, TEST)
-    assert_apart(corpus)
 
 
 def test_multi30k(shared_data: RealData) -> None:

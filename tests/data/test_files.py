@@ -118,11 +118,6 @@ def test_bytes_that_are_not_utf8_are_left_to_cleaning(tmp_path: Path) -> None:
     assert list(PairFiles((path,)).records()) == [RawPair(1, "a\udcff", "b"), RawPair(2, "c", "d")]
 
 
-def test_only_a_line_feed_ends_a_line(tmp_path: Path) -> None:
-    path = write(tmp_path / "pairs.tsv", "a\u2028b\x0bc\x85d\te\rf\n".encode())
-    assert read_pairs(path) == [Pair("a b c d", "e f")]
-
-
 TEXTS = [(f"The café number {n}", f"Größe für Straße {n}") for n in range(300)]
 PAIRS = [Pair(source, target) for source, target in TEXTS]
 TSV = "".join(f"{source}\t{target}\n" for source, target in TEXTS)

@@ -54,6 +54,8 @@ def draw(
         ({"top_k": 3, "top_p": 0.70}, [1 / 2, 0, 0, 0, 0, 1 / 2]),  # 3/8 + 3/8 reach 0.7; 0.3 + 0.3 would not
         ({"top_k": 2, "top_p": 1.0}, [1 / 2, 0, 0, 0, 0, 1 / 2]),
         ({"temperature": 0.5}, [0.09, 0.0025, 0.01, 0.04, 0.0025, 0.09]),  # squares, not yet summing to 1
+        ({"temperature": 1e-310}, [1 / 2, 0, 0, 0, 0, 1 / 2]),  # no power overflows
+        ({"temperature": 1e300}, [1 / 6] * 6),
         ({"temperature": 0.5, "top_k": 3}, [9 / 22, 0, 0, 4 / 22, 0, 9 / 22]),
         ({"temperature": 0.5, "top_p": 0.80}, [9 / 22, 0, 0, 4 / 22, 0, 9 / 22]),  # 9/23.5 twice is less
     ],
@@ -64,33 +66,6 @@ def test_the_distribution_by_hand(settings: dict[str, Any], expected: list[float
     torch.testing.assert_close(found, (row / row.sum())[None])
     assert found.dtype == torch.float64
     assert ((found > 0) == (row > 0)).all()
-
-
-@settings(max_examples=20, deadline=None)
-@given(
-    seed=st.integers(0, 2**16),
-    temperature=st.sampled_from((1e-310, 1e-3, 0.5, 1.0, 3.0, 1e300)),
-    top_k=st.sampled_from((None, 1, 2, 3, 7)),
-    top_p=st.sampled_from((None, 1e-9, 0.3, 0.9, 1.0)),
-)
-def test_every_row_is_a_distribution_over_the_most_probable(
-    seed: int, temperature: float, top_k: int | None, top_p: float | None
-) -> None:
-    logits = 5 * torch.randn(3, 7, generator=torch.Generator().manual_seed(seed))
-    logits[0, 1:4] = -math.inf
-    found = token_distribution(logits, drawing(temperature=temperature, top_k=top_k, top_p=top_p))
-    torch.testing.assert_close(found.sum(dim=-1), torch.ones(3, dtype=torch.float64))
-    assert (found[0, 1:4] == 0).all()
-    for probabilities, row in zip(found, logits, strict=True):
-        support = probabilities > 0
-        assert int(support.sum()) <= (top_k or 7)
-        assert row[support].min() >= row[~support].max() if (~support).any() else True
-        assert probabilities[row.argmax()] == probabilities.max()
-        if top_p is not None and top_p < 1 and int(support.sum()) > 1 and top_k is None:
-            whole = token_distribution(row[None], drawing(temperature=temperature))[0]
-            kept = whole[support].sort(descending=True).values
-            assert kept.sum() >= top_p - 1e-12  # enough
-            assert kept[:-1].sum() < top_p + 1e-12  # and not one too many
 
 
 logits = torch.randn(5, 11, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
@@ -157,14 +132,6 @@ def test_top_is_the_beginning_of_a_stable_sort(seed: int, count: int, rows: int,
     assert torch.equal(found, expected.values[:, :count])
 
 
-def test_what_is_chosen_has_the_log_probability_of_the_whole_row() -> None:
-    logits = torch.randn(41, 8009, generator=torch.Generator().manual_seed(0))  # in several parts
-    ids = torch.randint(8009, (41, 3), generator=torch.Generator().manual_seed(1))
-    found = chosen_log_probabilities(logits, ids)
-    torch.testing.assert_close(found, log_probabilities(logits).gather(-1, ids))
-    assert torch.equal(found[7:8], chosen_log_probabilities(logits[7:8], ids[7:8]))
-
-
 def test_sums_in_parts_have_the_bits_of_torch_logsumexp() -> None:
     logits = 9 * torch.randn(41, 8009, generator=torch.Generator().manual_seed(0))
     logits[3] = -math.inf
@@ -172,6 +139,8 @@ def test_sums_in_parts_have_the_bits_of_torch_logsumexp() -> None:
     logits[6, 8] = math.nan
     ids = torch.tensor([[7, 8]]).expand(41, 2)
     expected = logits[:, 7:9] - logits.logsumexp(dim=-1, keepdim=True)
+    alone = chosen_log_probabilities(logits[7:8], ids[7:8])
+    assert torch.equal(chosen_log_probabilities(logits, ids)[7:8], alone)  # its neighbours are not felt
     for largest in (None, logits.amax(dim=-1, keepdim=True)):
         found = chosen_log_probabilities(logits, ids, largest)
         torch.testing.assert_close(found, expected, rtol=0, atol=0, equal_nan=True)

@@ -13,7 +13,6 @@ import pytest
 
 from selfattn.tasks.dates import Dates
 
-
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 handouts = SimpleNamespace(**runpy.run_path(str(DOCS / "lecturer" / "make_handouts.py")))
 notebooks = SimpleNamespace(**runpy.run_path(str(DOCS / "make_notebooks.py")))

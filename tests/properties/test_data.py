@@ -3,7 +3,6 @@
 import itertools
 import json
 import tempfile
-from collections import Counter
 from datetime import date
 from functools import cache
 from itertools import pairwise
@@ -36,7 +35,6 @@ from selfattn.data.readers.pairs import PairFiles, read_pairs
 from selfattn.data.readers.rows import BadRecord, RawPair
 from selfattn.data.splits import FiniteSplits, Split
 from selfattn.errors import UserError
-from selfattn.tokenizers.listed import CharTokenizer
 from selfattn.tokenizers.subword import SubwordSettings, SubwordTokenizer
 
 PAD, BOS = 0, 1
@@ -97,25 +95,6 @@ def test_an_epoch_has_every_example_once_within_the_bounds(
         if max_tokens is not None and len(batch.indices) > 1:
             assert batch.source.numel() + batch.target_out.numel() <= max_tokens
     assert [batch.indices for batch in epoch()] == [batch.indices for batch in dealt]
-
-
-@quick
-@given(st.lists(st.text()), st.text())
-def test_characters_come_back(texts: list[str], text: str) -> None:
-    tokenizer = CharTokenizer([*texts, text])
-    assert tokenizer.decode(tokenizer.encode(text)) == text
-    assert tokenizer.unknown(text, *texts) == {}
-    assert len(tokenizer) == 4 + len(set("".join([*texts, text])))
-
-
-@quick
-@given(st.text(), st.text())
-def test_unknown_characters_are_counted(known: str, text: str) -> None:
-    tokenizer = CharTokenizer(known)
-    expected = Counter(character for character in text if character not in known)
-    assert tokenizer.unknown(text) == expected
-    assert tokenizer.encode(text).count(tokenizer.unk_id) == expected.total()
-    assert len(tokenizer.decode(tokenizer.encode(text))) == len(text)
 
 
 # A file full of NUL is taken for UTF-16.

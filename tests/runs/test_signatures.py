@@ -1,4 +1,4 @@
-"""What calls take: fields of dataclasses by name, in any of three places; texts and pairs; the rest is refused by name."""
+"""What calls take: fields of dataclasses by name, in any of three places; texts and pairs; refused is the rest."""
 
 import dataclasses
 import os

@@ -126,13 +126,6 @@ def test_resuming_with_other_links_is_refused(tmp_path: Path) -> None:
         trained("rnn-attention", data, tmp_path / "run", **settings, resume=True)
 
 
-def test_links_of_dates_are_known_by_construction(tmp_path: Path) -> None:
-    brief: dict[str, Any] = {"max_steps": 2, "validation_items": 20, "batch_size": 8}
-    assert (
-        train("dates", model="rnn-attention", out=tmp_path / "run", guided=0.5, **brief).config.training.guided == 0.5
-    )
-
-
 def test_a_language_model_has_no_links(tmp_path: Path) -> None:
     text = tmp_path / "text.txt"
     text.write_text("a b c\n" * 40)

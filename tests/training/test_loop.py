@@ -125,15 +125,6 @@ def test_observers_hear_of_the_plan_every_step_and_every_epoch() -> None:
     assert 0 < seconds[0] < seconds[1] < seconds[2] == outcome.seconds
 
 
-@pytest.mark.parametrize("model_config", [TRANSFORMER, RNN])
-def test_the_same_seed_gives_the_same_weights_and_another_seed_others(model_config: EncoderDecoderConfig) -> None:
-    short = replace(CONFIG, epochs=1)
-    first, second = (run(short, model_config)[0].state_dict() for _ in range(2))
-    assert all(torch.equal(first[name], second[name]) for name in first)
-    other = run(replace(short, seed=1), model_config)[0].state_dict()
-    assert any(not torch.equal(first[name], other[name]) for name in first)
-
-
 def test_the_order_of_the_data_does_not_depend_on_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
     orders: list[list[list[int]]] = []
     real = loop_module.collate
@@ -383,12 +374,6 @@ def test_warmup_steps_go_before_the_share() -> None:
 def endless() -> Iterator[Example]:
     while True:
         yield from examples()
-
-
-def test_a_stream_may_have_no_end() -> None:
-    config = TrainingConfig(max_steps=5, batch_size=4, accumulate=2, validate_every=2)
-    _, outcome = run(config, epoch=lambda number: endless())
-    assert [(report.epoch, report.step) for report in outcome.reports] == [(1, 2), (1, 4), (1, 5)]
 
 
 def test_a_stream_that_ends_begins_the_next_epoch() -> None:

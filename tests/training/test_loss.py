@@ -191,15 +191,6 @@ def test_numerical_gradients() -> None:
     assert torch.autograd.gradcheck(value, (states, weight, bias))
 
 
-def test_without_gradients() -> None:
-    states, weight, bias, target = drawn(5, 3, 4)
-    expected = reference(states, weight, bias, target, 0.1)
-    with torch.no_grad():
-        found = linear_cross_entropy(states, weight, bias, target, label_smoothing=0.1)
-    torch.testing.assert_close(found, expected)
-    assert not found.requires_grad
-
-
 def test_logits_beyond_the_range_of_exp() -> None:
     states, weight, bias, target = drawn(4, 3, 5, scale=100.0)
     expected = reference(states, weight, bias, target, 0.1)
