@@ -7,8 +7,6 @@ import signal
 import subprocess
 import sys
 import tomllib
-import unicodedata
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -266,20 +264,3 @@ def test_options_are_written_for_a_file_and_from_a_run(
     Path("no.toml").write_text("no-tune = true")
     cli("compare", "dates", "--config", "no.toml", "--write-config", "same.toml")
     assert Path("same.toml").read_text().splitlines()[1:] == ["tune = false"]
-
-
-def test_jamo_that_were_taken_apart_are_put_together(cli: Cli, train: Callable[..., Run], tmp_path: Path) -> None:
-    rows = [f"{n}월 {day}일\t{n:02}-{day:02}\n" for n in range(1, 10) for day in range(1, 20)]
-    for form in ("NFC", "NFD"):
-        (tmp_path / f"{form}.tsv").write_text(unicodedata.normalize(form, "".join(rows)), encoding="utf-8")
-    further = unicodedata.normalize("NFD", "12월 1일\t12-01\n")  # so that neither file is the run's own
-    (tmp_path / "train.tsv").write_text((tmp_path / "NFD.tsv").read_text("utf-8") + further, encoding="utf-8")
-    run = train("transformer", tmp_path / "run", data=(tmp_path / "train.tsv",))
-    assert {"월", "일"} <= set(run.tokenizer.source.pieces(range(len(run.tokenizer))))
-    for command in ("score", "align", "evaluate"):
-        done, same = (cli(command, run.path, "--data", tmp_path / f"{form}.tsv") for form in ("NFD", "NFC"))
-        assert (done.code, done.err) == (0, "")
-        assert done.out.replace("NFD", "NFC") == same.out
-    taken_apart = unicodedata.normalize("NFD", "3월 4일")
-    assert cli("predict", run.path, stdin=taken_apart + "\n").err == ""
-    assert run.attention(taken_apart).source == "3월 4일"

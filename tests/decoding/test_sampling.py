@@ -106,10 +106,6 @@ def test_what_has_no_probability_is_never_drawn_not_even_at_zero(monkeypatch: py
     assert found.ids == [3, 3]
 
 
-def test_a_nucleus_is_full_when_it_reaches_the_share() -> None:
-    assert token_distribution(torch.zeros(1, 2), drawing(top_p=0.5)).tolist() == [[1.0, 0.0]]
-
-
 # The best of each row, whatever the ties and the neighbours
 
 

@@ -25,11 +25,9 @@ from selfattn.attention import (
     attend,
     make_score,
 )
-from selfattn.data.pairs import Example
 from selfattn.errors import UserError
 from selfattn.evaluation.attention import by_blocking
 from selfattn.evaluation.cost import BatchShape, training_flops
-from selfattn.evaluation.gates import overfitting
 from selfattn.models.build import build, count_parameters, match, parameters
 from selfattn.models.config import Limits, ModelConfig, config_from_dict, config_to_dict, override
 from selfattn.models.families import get_preset
@@ -269,29 +267,6 @@ def test_a_setting_that_an_attention_does_not_take_is_refused() -> None:
 
 
 # --- training ---------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "variant",
-    [
-        "convolutional",
-        "rnn cosine",
-        "transformer gated",
-        pytest.param("transformer cosine kerple", marks=pytest.mark.slow),
-    ],
-)
-def test_it_knows_examples_by_heart(zoo: Zoo, variant: str) -> None:
-    config = match(zoo.variants[variant], 12_100, lambda config: parameters(config, 12))
-    draw = torch.Generator().manual_seed(0)
-    examples = [
-        Example([*row, 2], [row[2], row[1], 2]) for row in torch.randint(3, 12, (24, 3), generator=draw).tolist()
-    ]
-
-    def make() -> Seq2Seq:
-        return build(config, vocab_size=12, pad_id=0, seed=0)
-
-    gate = overfitting(make, examples=examples, lr=0.01, steps=400)
-    assert gate.passed, gate
 
 
 @pytest.mark.parametrize("variant", ["convolutional", "decoder-only prefix cosine kerple", "decoder-only gated hybrid"])

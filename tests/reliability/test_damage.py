@@ -8,6 +8,7 @@ import re
 import shlex
 import shutil
 import signal
+import socket
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -357,13 +358,14 @@ def test_a_run_of_the_cache_is_copied_through_its_links(runs: dict[str, Run], hu
     assert (tmp_path / "model.safetensors").read_bytes() == (cached / "model.safetensors").read_bytes()
 
 
-def test_no_local_path_is_published(run: Path, hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_of_this_machine_is_published(run: Path, hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(run.parent)
+    monkeypatch.setattr(socket, "gethostname", lambda: "kitchen-pc")
     (run.parent / "my work" / "set").mkdir(parents=True)
     command = (
         f"selfattn --plugin '{run.parent}/my work/part.py' train dates --data '{run.parent}/my work/a.tsv' "
         f"b/c.tsv,../d.tsv --out='{run}' && "
-        "selfattn train dates --init-from ~/my/other --hub 'my work/set' --valid file:///my/v.tsv"
+        "selfattn train dates --init-from ~/my/other --hub 'my work/set' --valid file:///my/v.tsv --at kitchen-pc"
     )
     config = json.loads((run / "config.json").read_text())
     config["data"] |= {"path": "my/own/a.tsv", "hub": "my work/set", "note": f"{run.parent}/my work/x and ../y/z.tsv"}
@@ -372,11 +374,11 @@ def test_no_local_path_is_published(run: Path, hub: Hub, monkeypatch: pytest.Mon
     accept_changes(run)
     load(run).push("me/run", test=False)
     files = hub.files("me/run")
-    for private in (b"my work", b"my/", b"/my", bytes(run.parent), b"../", b"b/c.tsv", b"~/"):
+    for private in (b"kitchen-pc", b"my work", b"my/", b"/my", bytes(run.parent), b"../", b"b/c.tsv", b"~/"):
         assert [name for name, content in files.items() if private in content] == [], private
     assert json.loads(files["run.json"])["command"] == (
         "selfattn --plugin part.py train dates --data a.tsv c.tsv,d.tsv --out=run && "
-        "selfattn train dates --init-from other --hub set --valid v.tsv"
+        "selfattn train dates --init-from other --hub set --valid v.tsv --at localhost"
     )
     assert json.loads(files["config.json"])["data"]["path"] == "a.tsv"
 

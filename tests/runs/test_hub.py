@@ -1,18 +1,15 @@
 """Runs published on a Hub and fetched from there; what is of this machine stays here."""
 
-import dataclasses
 import json
 import re
 import socket
-from pathlib import Path
 
 import pytest
 from hub_server import Hub
 from huggingface_hub import ModelCard
-from small_runs import Cli, Train
+from small_runs import Cli
 
 from selfattn.errors import UserError
-from selfattn.runs.directory import RunDirectory
 from selfattn.runs.evaluate import evaluate_run
 from selfattn.runs.load import load
 from selfattn.runs.run import Run
@@ -46,31 +43,6 @@ def test_a_revision_stays_what_it_was(runs: dict[str, Run], hub: Hub) -> None:
     assert load(f"hf://{NAME}@{first}").config.preset == "rnn-plain"
     with pytest.raises(UserError, match="status 404"):
         load(f"hf://{NAME}@nowhere")
-
-
-def test_nothing_of_this_machine_goes_out(
-    train: Train, hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(socket, "gethostname", lambda: "kitchen-pc")
-    monkeypatch.setattr(
-        "sys.argv", ["selfattn", "train", "dates", "--out", str(tmp_path / "run"), "--at", "kitchen-pc"]
-    )
-    run = train("rnn-plain", tmp_path / "run")
-    settings = json.loads((run.path / "config.json").read_text("utf-8"))
-    settings["data"]["file"] = str(tmp_path / "my pairs.tsv")
-    (run.path / "config.json").write_text(json.dumps(settings))
-    directory = RunDirectory(run.path)
-    command = f"selfattn train dates --out {run.path} --at kitchen-pc"
-    directory.write_record(dataclasses.replace(directory.record(), command=command))
-    load(run.path).push(NAME, test=False)
-    files = hub.files(NAME)
-    for path, data in files.items():
-        assert str(tmp_path).encode() not in data, path
-        assert b"kitchen-pc" not in data, path
-    assert json.loads(files["run.json"])["command"] == "selfattn train dates --out run --at localhost"
-    assert json.loads(files["config.json"])["data"]["file"] == "my pairs.tsv"
-    assert not [path for path in files if path.startswith("last/")]
-    assert load(f"hf://{NAME}").predict(TEXTS) == run.predict(TEXTS)
 
 
 def test_the_card_is_made_from_the_record(runs: dict[str, Run], hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:

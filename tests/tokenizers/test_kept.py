@@ -94,12 +94,6 @@ def test_what_a_pattern_has_found_is_copied_in_order() -> None:
     assert [name for name in names if name.startswith("/")] == [*["/[0-9]+/"] * 2, r"/https?:\S+/", "/[0-9]+/"]
 
 
-def test_what_finds_nothing_is_no_symbol() -> None:
-    tokenizer = KeptTokenizer(CharTokenizer("ab "), [r"/\b/", "b"])
-    assert tokenizer.decode(tokenizer.encode("ab b")) == "ab b"
-    assert tokenizer.kept_in("ab b") == {"b"}
-
-
 @pytest.mark.parametrize(
     ("content", "message"),
     [

@@ -17,18 +17,7 @@ from selfattn.tasks.translation import Translation
 from selfattn.tokenizers.borrowed import PieceTokenizer
 from selfattn.tokenizers.listed import LetterTokenizer, WordTokenizer
 from selfattn.tokenizers.load import SeparateTokenizer, load_tokenizer, open_tokenizer, train_tokenizer
-from selfattn.tokenizers.protocol import SPECIALS, describe
-
-
-def test_a_phone_of_several_code_points_is_one_token(tmp_path: Path) -> None:
-    tokenizer = train_tokenizer("words", ["ʎ t͡ɕ͈ i", "k̚ i"])
-    assert len(tokenizer) == len(SPECIALS) + 4
-    tokenizer.save(tmp_path)
-    loaded = load_tokenizer(tmp_path)
-    assert isinstance(loaded, WordTokenizer)
-    assert loaded.words == ["i", "k̚", "t͡ɕ͈", "ʎ"]
-    assert loaded.unknown("i kʰ", "kʰ kʰ").most_common() == [("kʰ", 3)]
-    assert "coverage    50.00 % of the words; not covered: kʰ (1)" in describe(loaded, ["i kʰ"])
+from selfattn.tokenizers.protocol import describe
 
 
 def test_an_input_reaches_known_words_in_their_plain_form() -> None:
