@@ -247,13 +247,6 @@ def test_ranges_cover_the_text_in_order(kind: str, byte_fallback: bool, text: st
     assert reached == len(text)
 
 
-@given(text=TEXT)
-def test_what_is_unknown_is_what_is_written_as_bytes(text: str) -> None:
-    tokenizer = trained("unigram")
-    known = set("".join(TEXTS))
-    assert tokenizer.unknown(text) == {char: text.count(char) for char in set(text) - known}
-
-
 # Much of what goes wrong: control characters, spaces of all kinds, jamo, combining marks, lone surrogates
 pieces = st.sampled_from([*"ab .\t\x00\x85\u00a0\u3000\u2028\ufeff\u200b\u0301e\u1112\u1161\u11ab한ㅋ\udcff", "é"])
 texts = st.lists(pieces, max_size=7).map("".join) | st.text(max_size=7)

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from documented import program
 from small_runs import Train
 
 import selfattn
@@ -78,13 +79,11 @@ def test_what_is_no_observer_is_refused(train: Train, tmp_path: Path, observers:
 
 def test_the_observer_of_the_how_to(train: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The page's program, with a small training."""
-    page = (Path(__file__).resolve().parents[2] / "docs" / "how-to" / "extend.md").read_text(encoding="utf-8")
-    program = page.partition("test_observers.py: observer -->\n```python\n")[2].partition("```")[0]
 
     def train_small(task: str, *, model: str, out: str, observers: list[Any]) -> selfattn.Run:
         return train(model, tmp_path / out, observers=observers)
 
     monkeypatch.setattr(selfattn, "train", train_small, raising=False)
     names: dict[str, Any] = {"__name__": "page"}
-    exec(program, names)
+    exec(program("extend.md", "observer"), names)
     assert len(names["curve"].losses) == 10

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from documented import program
 from hub_server import Hub
 from marian_model import pairs, write_marian, write_pairs
 from small_runs import Cli, Done
@@ -15,7 +16,6 @@ from selfattn.runs.load import load
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 DAY = (DOCS / "how-to/day.md").read_text("utf-8")
-PROGRAM = re.findall("<!-- run by tests/runs/test_pages.py: program -->\n```python\n(.*?)```", DAY, re.S)
 SHORTER = {"--held-out": "20", "--epochs": None, "--max-steps": None}
 VECTOR = " ".join(["0.5"] * 128)
 
@@ -118,7 +118,7 @@ def test_the_day(cli: Cli, place: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert run.config.metric == "loss"
     assert run.path.joinpath("model.safetensors").exists()
     names: dict[str, Any] = {"__name__": "page"}
-    exec(PROGRAM[0], names)
+    exec(program("day.md", "program"), names)
     names["main"](place / "test.en", 3)
     assert len(capsys.readouterr().out.splitlines()) == 6  # a sentence and its output, three times
 

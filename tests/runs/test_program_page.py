@@ -1,18 +1,16 @@
 """The examples of docs/how-to/program.md run: with a small training, and with real libraries where they are there."""
 
 import logging
-import re
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from documented import programs
 
 import selfattn
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs/how-to/program.md").read_text(encoding="utf-8")
-EXAMPLE = r"<!-- run by tests/runs/test_program_page.py: (\w+) -->\n```python\n(.*?)```"
-EXAMPLES = dict(re.findall(EXAMPLE, PAGE, re.DOTALL))
+EXAMPLES = programs("program.md")
 SMALL: dict[str, Any] = {"items_per_epoch": 64, "validation_items": 8, "batch_size": 32, "epochs": 2}
 
 

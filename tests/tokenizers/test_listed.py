@@ -1,23 +1,18 @@
 """Words and letters: nothing of a text is lost, and what is unknown is named."""
 
 import io
-from itertools import groupby
 from pathlib import Path
 from types import SimpleNamespace
-from unicodedata import normalize
 
 import pytest
 import sentencepiece
-from hypothesis import given
-from hypothesis import strategies as st
 
 from selfattn.data.pairs import Pair, plain_words
 from selfattn.errors import UserError
 from selfattn.tasks.translation import Translation
 from selfattn.tokenizers.borrowed import PieceTokenizer
-from selfattn.tokenizers.listed import LetterTokenizer, WordTokenizer
-from selfattn.tokenizers.load import SeparateTokenizer, load_tokenizer, open_tokenizer, train_tokenizer
-from selfattn.tokenizers.protocol import describe
+from selfattn.tokenizers.listed import WordTokenizer
+from selfattn.tokenizers.load import SeparateTokenizer, load_tokenizer, open_tokenizer
 
 
 def test_an_input_reaches_known_words_in_their_plain_form() -> None:
@@ -77,28 +72,3 @@ def test_a_tokenizer_that_is_not_there_is_refused_in_a_line(tmp_path: Path) -> N
         open_tokenizer(tmp_path)
     SeparateTokenizer(WordTokenizer(["a"]), WordTokenizer(["b"])).save(tmp_path / "run/tokenizer")
     assert open_tokenizer(tmp_path / "run").decode([4]) == "b"
-
-
-COMPOSED = st.text(max_size=9).map(lambda text: normalize("NFC", text))
-
-
-@given(st.lists(COMPOSED, min_size=1, max_size=4))
-def test_letters_give_every_known_text_back(texts: list[str]) -> None:
-    tokenizer = LetterTokenizer(texts)
-    for text in texts:
-        ids = tokenizer.encode(text)
-        spans = tokenizer.spans(text)
-        assert tokenizer.decode(ids) == text
-        assert len(ids) == len(tokenizer.pieces(ids)) == len(spans)
-        assert [span for span, _ in groupby(spans)] == [(place, place + 1) for place in range(len(text))]
-
-
-def test_a_syllable_that_was_never_seen_has_no_unknown_letter(tmp_path: Path) -> None:
-    tokenizer = train_tokenizer("letters", ["각", "난", "が", "か"])
-    tokenizer.save(tmp_path)
-    loaded = load_tokenizer(tmp_path)
-    assert isinstance(loaded, LetterTokenizer)
-    assert loaded.decode(loaded.encode("낙간が")) == "낙간が"
-    assert not loaded.unknown("낙간")
-    assert dict(loaded.unknown("간다é")) == {"\u1103": 1, "e": 1, "\u0301": 1}
-    assert "coverage    50.00 % of the letters" in describe(loaded, ["가é"])
