@@ -18,7 +18,6 @@ from selfattn.comparison import trainings as tuning
 from selfattn.comparison.compare import compare, forecast, make_plan
 from selfattn.comparison.plan import ComparisonPlan, PlannedModel, Race, planned_trials, read_plan
 from selfattn.comparison.preparation import prepare
-from selfattn.comparison.report import write_comparison
 from selfattn.data.pairs import Pair
 from selfattn.errors import SettingError
 from selfattn.evaluation.variances import compare_arrivals
@@ -245,13 +244,6 @@ def test_the_answer_says_what_the_numbers_carry(finished, test, words):
 def test_numbers_have_two_digits():
     assert (rounded(5280), rounded(15_733)) == (5300, 16_000)
     assert times_text(RatioTest("a", "b", 1.62, "", 0.01, 0.01, "worse", 1.38, 1.91)) == "1.6 [1.4,\u00a01.9]"
-
-
-def test_the_report_is_written_again_from_what_is_kept(finished):
-    out, record = finished
-    again, _ = write_comparison(out, out)
-    assert again.target == record.target
-    assert read_record(out / "results.json").target == record.target
 
 
 def test_a_quick_answer_cannot_contradict_the_full_one():

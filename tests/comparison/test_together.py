@@ -13,9 +13,6 @@ from selfattn.comparison.together import over_tasks, read_together, remarks, tog
 from selfattn.errors import UserError
 from selfattn.evaluation.significance import (
     RunScores,
-    drawn_again,
-    improvement,
-    interquartile_mean,
     mean_difference,
     score_runs,
 )
@@ -69,27 +66,6 @@ def test_a_difference_of_percentages_is_in_points() -> None:
         assert [("%" in row[1], "%" in row[3]) for row in rows[2:-1]] == [(True, False)] * 5
 
 
-def test_equal_models_are_told_apart_in_five_of_a_hundred() -> None:
-    chance = np.random.default_rng(0)
-    alarms = 0
-    for _ in range(1000):
-        levels = chance.random(6)
-        first, second = ([level + 0.1 * chance.standard_normal() + 0.05 * chance.standard_normal(3) for level in levels]
-                         for _ in range(2))  # fmt: skip
-        alarms += mean_difference(first, second)[1] < 0.05
-    assert 30 <= alarms <= 70
-
-
-def test_figures_that_can_be_checked_by_hand() -> None:
-    assert interquartile_mean([np.array([0.0, 1.0]), np.array([0.4, 0.6])]) == 0.5
-    assert improvement([np.array([1.0, 2.0])], [np.array([2.0, 3.0])], "lower") == (4 - 0.5) / 4
-    same = [np.array([0.5, 0.5])]
-    estimate = drawn_again(lambda models: interquartile_mean(models[0]), [same])
-    assert (estimate.mean, estimate.low, estimate.high) == (0.5, 0.5, 0.5)
-    with pytest.raises(UserError, match="2 tasks: a verdict over tasks needs 3 or more"):
-        mean_difference(same * 2, same * 2)
-
-
 def test_only_comparisons_that_belong_together_are_put_together(cli: Cli, tmp_path: Path) -> None:
     places = {}
     for name, record in records().items():
@@ -99,6 +75,9 @@ def test_only_comparisons_that_belong_together_are_put_together(cli: Cli, tmp_pa
     assert verdict.metric == "exact_match"
     done = cli("compare", "together", *(f"{name}={path}" for name, path in places.items()), "--json")
     assert json.loads(done.out)["verdicts"][0]["p"] == pytest.approx(verdict.p)
+    two = [np.array([0.5, 0.5])] * 2
+    with pytest.raises(UserError, match="2 tasks: a verdict over tasks needs 3 or more"):
+        mean_difference(two, two)
     with pytest.raises(UserError, match=r"jpn.json: is the comparison of kor again"):
         read_together({"kor": places["jpn"], "again": places["jpn"]})
     record = records()["kor"]

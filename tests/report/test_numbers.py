@@ -10,16 +10,21 @@ from hypothesis import strategies as st
 from selfattn.report.blocks import Chart, ChartLine, Spot
 from selfattn.report.numbers import (
     Scale,
+    amount,
+    compact,
     digits,
     estimate_text,
     interval_text,
     mean_text,
+    measure_text,
     p_text,
     quality_scale,
+    share_text,
     value_text,
 )
 from selfattn.report.pictures import Signs, curves
 from selfattn.results.quality import Estimate, Unit
+from selfattn.results.record import MeanOverRuns
 
 estimates = st.lists(st.floats(0, 1), min_size=3, max_size=3).map(sorted).map(lambda s: Estimate(s[1], s[0], s[2]))
 
@@ -63,6 +68,14 @@ def test_what_is_shown_covers_what_was_computed(estimate: Estimate) -> None:
 @given(st.floats(0, 1, exclude_min=True, exclude_max=True), st.integers(0, 3))
 def test_only_all_is_100_and_only_nothing_is_0(share: float, places: int) -> None:
     assert 0 < Decimal(value_text(share, "share", places).split("\u00a0")[0]) < 100
+
+
+def test_amounts_and_counts() -> None:
+    assert [amount(x) for x in (0, 0.00123, 1.0, 9.96, 12.5, 99.5)] == ["0", "0.0012", "1.0", "10.0", "12", "100"]
+    assert (share_text(None), share_text(0.442), measure_text(None)) == ("–", "44.2\u00a0%", "–")
+    shown = [compact(n).replace("\u00a0", " ") for n in (950, 1000, 1_620_000.4, 2 * 10**9)]
+    assert shown == ["950", "1.00 k", "1.62 M", "2.00 G"]
+    assert measure_text(MeanOverRuns(41.2, (39.0, 44.1))).replace("\u00a0", " ") == "41 (39–44)"
 
 
 def test_an_axis_is_linear_unless_all_that_is_drawn_lies_above_90_percent() -> None:
