@@ -255,23 +255,6 @@ def test_right_answers_may_be_equal_where_a_share_is_counted(
     assert "2 systems, 4 runs, 1,001 items: computing scores and intervals" in said
 
 
-def test_only_the_same_comparison_is_written_again(tmp_path: Path) -> None:
-    right = ["1", "2", "3"]
-    for _ in range(2):
-        compare_outputs(right, {"a": [["1", "2", "-"]]}, out=tmp_path, metric="exact_match")
-    with pytest.raises(UserError, match=r"holds the report of another comparison"):
-        compare_outputs(right, {"b": [["1", "2", "-"]]}, out=tmp_path, metric="exact_match")
-
-
-def test_a_report_is_written_again_from_its_archive(tmp_path: Path, cli: Cli) -> None:
-    compare_outputs(["1", "2"], {"a": [["1", "-"]]}, out=tmp_path / "a", metric="exact_match")
-    done = cli("report", tmp_path / "a", "--out", tmp_path / "b", "--lang", "ko", "--tables", tmp_path / "tables")
-    assert done.code == 0, done.err
-    assert (tmp_path / "b" / "results.json").read_bytes() == (tmp_path / "a" / "results.json").read_bytes()
-    assert "성적은 얼마나 좋은가요?" in (tmp_path / "b" / "report.md").read_text()
-    assert differing(tmp_path / "b") == []
-
-
 @pytest.mark.parametrize(
     ("task", "reference", "source", "language", "metric"),
     [

@@ -95,45 +95,6 @@ def test_every_format_gives_the_same(change: Callable[[bool], object], tmp_path:
         assert found.cells.systems == {"a": ("0", "1", "2"), "b": ("0", "1", "2")}
 
 
-def test_the_order_of_rows_does_not_matter_but_for_the_order_of_names() -> None:
-    table = rows()
-    straight = score_table(columns(table))
-    mixed = [table[place] for place in np.random.default_rng(0).permutation(len(table))]
-    other = score_table(columns(mixed))
-    for name, estimate in straight.estimates.items():
-        assert other.estimates[name].mean == pytest.approx(estimate.mean)
-        assert other.estimates[name].low == pytest.approx(estimate.low)
-        assert sorted(other.estimates[name].runs) == sorted(estimate.runs)
-
-
-def test_clusters_and_the_direction_reach_the_statistics() -> None:
-    errors = [row | {"score": 3.0 - 2 * row["score"] - 5} for row in rows(cluster=lambda item: item // 4)]
-    table = score_table(columns(errors), better="lower")
-    scores = {
-        name: np.array(
-            [[row["score"] for row in errors if (row["system"], row["run"]) == (name, run)] for run in range(3)]
-        )
-        for name in "ab"
-    }
-    expected = score_runs(scores, [item // 4 for item in range(40)]).comparison()
-    for name, estimate in table.estimates.items():  # below 0, where no interval is cut off
-        assert estimate == expected.estimates[name]
-        assert (estimate.high or 0) < 0
-    assert table.pairs[0].better == "lower"
-    assert table.words["a", "b"] != "better"
-    assert "[−" in page(table.record) or "[-" in page(table.record)
-
-
-def test_several_metrics_are_tested_and_the_first_decides() -> None:
-    table = [row | {"score": float(row["score"])} for row in rows(metric=lambda _: "exact_match")]
-    table += [row | {"metric": "seconds", "score": 10.0 + item % 7} for item, row in enumerate(table)]
-    found = score_table(columns(table), better="seconds=lower")
-    assert [test.metric for test in found.pairs] == ["exact_match", "seconds"]
-    assert found.record.headline.metric == "exact_match"
-    assert found.record.units == {"exact_match": "share", "seconds": "number"}
-    assert [*found.words] == [("a", "b")]
-
-
 def test_a_mean_of_item_scores_is_not_called_corpus_bleu() -> None:
     table = [row | {"score": 30.0 + row["score"]} for row in rows(metric=lambda _: "bleu")]
     found = score_table(columns(table)).record

@@ -22,7 +22,6 @@ from selfattn.evaluation.attention import (
     best_head,
     diagonal_counts,
     gold_from_spans,
-    report_alignment,
     score_attention,
     to_words,
     token_links,
@@ -89,22 +88,6 @@ def pair(source: str, target: str, links: Links | None = None) -> GoldPair:
     return GoldPair(tuple(source.split()), tuple(target.split()), links or Links())
 
 
-@pytest.mark.parametrize("name", ["transformer", "decoder-only", "rnn-attention"])
-def test_where_words_are_tokens_links_are_those_of_the_tokens(name: str) -> None:
-    tokenizer = Words("abcdefg")
-    model = build(PRESETS[name].config, vocab_size=len(tokenizer), pad_id=0, seed=1)
-    pairs = [pair("a b c d", "e f g"), pair("g", "a a b b"), pair("c a", "d")]
-    found = word_links(model, tokenizer, pairs)
-    examples = [
-        Example([*tokenizer.encode(" ".join(p.source)), 2], [*tokenizer.encode(" ".join(p.target)), 2]) for p in pairs
-    ]
-    for way, links in found.items():
-        expected = token_links(model, examples, layer=way.layer, head=way.head, shifted=way.shifted)
-        assert [set(some) for some in expected] == links
-    heads = 4 if name != "rnn-attention" else 1
-    assert {(way.head, way.shifted) for way in found} == {(h, s) for h in (*range(heads), None) for s in (False, True)}
-
-
 def test_attention_is_summed_over_the_source_and_averaged_over_the_target() -> None:
     """Characters ``ab c`` and ``d ef``, each with ``<eos>``: a space belongs to the word behind it."""
     weights = [
@@ -139,28 +122,6 @@ def test_a_word_without_a_token_and_attention_to_nothing_give_no_link() -> None:
     assert word_links(told([[[0.0, 1.0], [0.0, 1.0]]]), Words("ab"), [pair("a", "b")])[
         AttentionReading(0, 0, False)
     ] == [set()]
-
-
-# --- the report -------------------------------------------------------------------------------------------------------
-
-LINKS: dict[AttentionReading, list[set[Link]]] = {
-    AttentionReading(0, 0, False): [{(0, 0), (1, 1)}, {(0, 0)}],
-    AttentionReading(0, 0, True): [{(0, 0), (0, 1)}, {(1, 0)}],
-}
-GOLD = [
-    pair("a b", "c d", Links(frozenset({(0, 0), (0, 1)}))),
-    pair("a b", "c", Links(frozenset({(1, 0)}), frozenset({(0, 0)}))),
-]
-
-
-def test_a_report_by_hand() -> None:
-    report = report_alignment(LINKS, GOLD)
-    assert (report["pairs"], report["sure"], report["possible"]) == (2, 3, 4)
-    unshifted, shifted = report["ways"]
-    rates = {"aer": 1 - 3 / 6, "precision": 2 / 3, "recall": 1 / 3}
-    assert unshifted == pytest.approx({"layer": 0, "head": 0, "shifted": False, "links": 3} | rates)
-    assert shifted["aer"] == 0
-    assert report["best"] == AttentionReading(0, 0, True)._asdict()
 
 
 # --- files ------------------------------------------------------------------------------------------------------------
@@ -386,20 +347,6 @@ def test_error_rate_by_hand() -> None:
     assert counts == AlignmentCounts(links=4, sure=2, in_sure=1, in_possible=3)
     rates = {"aer": 1 - (1 + 3) / (4 + 2), "precision": 3 / 4, "recall": 1 / 2}
     assert counts.figures == pytest.approx(rates | {"links": 4})
-
-
-def test_counts_of_sentences_are_added_before_anything_is_divided() -> None:
-    first, second = Links(frozenset({(0, 0)})), Links(frozenset({(0, 0), (1, 1), (2, 2)}))
-    counts = count_alignment([{(0, 0)}, set()], [first, second])
-    assert (counts.figures["recall"], counts.figures["precision"]) == (1 / 4, 1)
-    assert counts == count_alignment([{(0, 0)}], [first]) + count_alignment([set()], [second])
-
-
-def test_nothing_to_measure_is_none_not_a_figure() -> None:
-    nothing = count_alignment([set()], [Links()])
-    assert nothing.figures == {"aer": None, "precision": None, "recall": None, "links": 0}
-    extra = count_alignment([{(0, 0)}], [Links(possible=frozenset({(0, 0)}))])
-    assert (extra.aer, extra.figures["recall"]) == (0, None)
 
 
 @given(st.integers(1, 40), st.integers(1, 40))

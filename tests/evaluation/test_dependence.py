@@ -91,12 +91,3 @@ def test_attention_that_is_what_the_output_depends_on_agrees_fully(monkeypatch: 
     found = agreement(model, [example])
     means = [one and one.mean for one in (found.blocking, found.gradient, found.between)]
     assert means == pytest.approx([1, -1, -1])
-
-
-def test_a_model_is_left_as_it_was() -> None:
-    model = small("rnn-attention").train()
-    by_blocking(model, SOURCE, TARGET_IN)
-    by_gradient(model, SOURCE, TARGET)
-    assert model.training
-    assert not any(part._forward_hooks for part in model.modules())
-    assert all(weight.grad is None for weight in model.parameters())
