@@ -1,7 +1,6 @@
 """Beam, sampling, scores and alignments on the command line and from Python."""
 
 import json
-import re
 from pathlib import Path
 
 import pytest
@@ -92,27 +91,19 @@ def test_samples_depend_on_the_seed_and_not_on_the_chunks(
 @pytest.mark.parametrize(
     ("text", "typed", "left_out"),
     [
-        ("beam = 2\nn-best = 2", ("--sample",), {"beam": "has no effect beside --sample"}),
-        (
-            "sample = true\nseed = 3",
-            ("--beam", 2),
-            {"sample": "has no effect beside --beam", "seed": "goes with --sample"},
-        ),
-        ("prefixes = 'none'", ("--prefix", "20"), {"prefixes": "has no effect beside --prefix"}),
-        ("align = true", ("--engine", "ctranslate2"), {"align": "goes with --engine torch or onnx"}),
+        ("beam = 2\nn-best = 2", "--sample", "beam is left out: it has no effect beside --sample"),
+        ("sample = true\nseed = 3", "--beam 2", "sample is left out: it has no effect beside --beam"),
+        ("sample = true\nseed = 3", "--beam 2", "seed is left out: it goes with --sample"),
+        ("prefixes = 'none'", "--prefix 20", "prefixes is left out: it has no effect beside --prefix"),
+        ("align = true", "--engine ctranslate2", "align is left out: it goes with --engine torch or onnx"),
     ],
 )
 def test_a_typed_option_of_decoding_goes_before_one_of_a_file(
-    cli: Cli, runs: dict[str, Run], tmp_path: Path, text: str, typed: tuple[object, ...], left_out: dict[str, str]
+    cli: Cli, runs: dict[str, Run], tmp_path: Path, text: str, typed: str, left_out: str
 ) -> None:
-    file = tmp_path / "a.toml"
-    file.write_text(text)
-    done = cli("predict", runs["transformer"].path, "--config", file, *typed, stdin="")
-    said = dict(re.findall(r"a.toml: (\S+) is left out: it (.*)", done.err))
-    assert said.items() >= left_out.items()
-    file.write_text("lang = 'ko'")
-    refusal = cli("evaluate", tmp_path / "no", "--config", file, "--json")
-    assert "lang is left out: it has no effect beside --json" in refusal.err
+    (tmp_path / "a.toml").write_text(text)
+    done = cli("predict", runs["transformer"].path, "--config", tmp_path / "a.toml", *typed.split(), stdin="")
+    assert f"a.toml: {left_out}" in done.err
 
 
 def test_evaluate_against_another_run(cli: Cli, runs: dict[str, Run], pairs_file: Path) -> None:

@@ -9,7 +9,7 @@ from small_runs import Cli, Exported
 
 from selfattn.data.pairs import Example
 from selfattn.decoding.beam import beam_search
-from selfattn.decoding.common import NO_PENALTY, LengthPenalty, Restrictions
+from selfattn.decoding.common import NO_PENALTY, Restrictions
 from selfattn.decoding.constrained import constrained_search
 from selfattn.decoding.glossary import Glossary, missing, read_glossary
 from selfattn.decoding.greedy import greedy, sample
@@ -120,7 +120,6 @@ def test_texts_of_different_lengths_may_stand_before() -> None:
     assert masked.isinf().nonzero().tolist() == [[0, 5]]  # 4 5 stands before the first alone
 
 
-LANGUAGE_MODEL = Path(__file__).parents[1] / "fixtures/formats/run-lm"
 WORDS = WordTokenizer(["a b c d e f g"])
 SPACED = CharTokenizer("abc d")
 
@@ -153,29 +152,6 @@ def test_a_wide_beam_finds_the_best_target_with_the_words() -> None:
     best = next(each for each in every if each.finished and not missing(["b a"], tokenizer.decode(each.ids)))
     (row,) = constrained_search(*sides, required=[["b a"]], n_best=1, **common)
     assert (row[0].ids, row[0].score) == (best.ids, pytest.approx(best.score))
-
-
-def test_required_words_go_with_a_prefix_a_penalty_and_no_repetitions() -> None:
-    model = build("transformer", vocab_size=len(WORDS), seed=2).eval()
-    source = torch.tensor([[5, 6, 2], [7, 2, 0]])
-    rows = constrained_search(
-        model,
-        source,
-        source != 0,
-        tokenizer=WORDS,
-        required=[["f g"], ["d"]],
-        max_length=[12, 9],
-        beam_size=5,
-        n_best=2,
-        length_penalty=LengthPenalty(1.0),
-        restrictions=Restrictions([[5], []], [[1], [1]], no_repeat_ngram=2),
-    )
-    for row, words in zip(rows, ["f g", "d"], strict=True):
-        for each in row:
-            pairs = list(zip(each.ids, each.ids[1:], strict=False))
-            assert len(set(pairs)) == len(pairs)
-            assert not each.finished or missing([words], WORDS.decode(each.ids)) == []
-    assert rows[0][0].ids[0] == 5
 
 
 def test_an_output_to_which_nothing_can_be_added_is_cut_off() -> None:

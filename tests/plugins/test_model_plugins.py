@@ -52,17 +52,6 @@ def test_a_configuration_travels_as_json(zoo: Zoo, variant: str) -> None:
     assert config_from_dict(json.loads(json.dumps(config_to_dict(config), allow_nan=False))) == config
 
 
-def test_a_name_that_is_not_there_is_told_with_its_neighbours() -> None:
-    for settings, message in (
-        ({"decoder.score": "cosin"}, r"`set` decoder\.score: score 'cosin' is not known; did you mean cosine\?"),
-        ({"decoder.score": 3}, r"`set` decoder\.score: score 3 is not known"),
-    ):
-        with pytest.raises(UserError, match=message):
-            override(get_preset("rnn-attention").config, settings)
-    with pytest.raises(UserError, match=r"position 'kerpel' is not known; did you mean kerple\?"):
-        override(get_preset("transformer").config, {"encoder.position": "kerpel"})
-
-
 def test_a_score_says_whether_it_needs_equal_widths() -> None:
     settings = {"encoder.hidden_dim": 64, "decoder.initial_state": "project", "decoder.score": "cosine"}
     with pytest.raises(UserError, match="'cosine' needs equal widths, but the encoder's is 64 and the decoder's 128"):
@@ -207,14 +196,6 @@ def test_a_parameter_without_axes_is_measured() -> None:
     register.score("sharpened")(Sharpened)
     model = build(override(get_preset("rnn-attention").config, {"decoder.score": "sharpened"}), vocab_size=11).eval()
     assert by_blocking(model, torch.tensor([5, 6, 2]), torch.tensor([1, 7])).shape == (2, 3)
-
-
-def test_parts_come_and_go_with_the_test(plugins: Plugins) -> None:
-    assert {"cosine"} <= set(SCORES)
-    assert {"kerple"} <= set(POSITIONS)
-    assert "wide" not in SCORES
-    assert Path(str(SCORES.plugin_of("cosine"))).stem == "cosine_score"
-    assert SCORES.plugin_of("dot") is None
 
 
 # --- attention --------------------------------------------------------------------------------------------------------
