@@ -180,19 +180,6 @@ Probe = Callable[[str | tuple[str, ...], int], list[Pair]]
 PROBES = pytest.mark.parametrize("probe", [unseen_years, unseen_formats])
 
 
-@PROBES
-@pytest.mark.parametrize("locales", ["en_US", PROBED])
-def test_targets_are_iso_dates_and_spans_lead_to_their_fields(probe: Probe, locales: str | tuple[str, ...]) -> None:
-    for pair in probe(locales, 101):
-        day = date.fromisoformat(pair.target)
-        year, month, number = pair.spans
-        assert pair.source[slice(*year.source)] == pair.target[slice(*year.target)] == str(day.year)
-        assert int(pair.target[slice(*month.target)]) == day.month
-        written = "".join(filter(str.isdigit, pair.source[slice(*number.source)]))
-        assert int(written) == int(pair.target[slice(*number.target)]) == day.day
-        assert pair.source[slice(*month.source)]
-
-
 WITHHELD = (1943, *range(2050, 2060))
 
 
