@@ -541,10 +541,12 @@ def tuning_badge(record: Record) -> Badge:
     if record.tuning is None:
         return Badge("note", message(f"badge.{ranking.how_tuned(record)}"))
     if record.target is not None:
-        names = ", ".join(dict.fromkeys(chain.from_iterable(record.tuning.space.values())))
+        names: TextLike = ", ".join(dict.fromkeys(chain.from_iterable(record.tuning.space.values())))
         if record.tuning.trials == 1:
             return Badge("note", message("badge.drawn", names=names))
-        return Badge("ok", message("badge.tuned.target", names=names, count=record.tuning.trials))
+        names = message("badge.lr") if names == "lr" else names
+        key = "badge.tuned.target" if record.tuning.is_common else "badge.tuned.target.apart"
+        return Badge("ok", message(key, names=names, count=record.tuning.trials))
     if not record.tuning.is_common:
         return Badge("warn", message("badge.spaces"))
     names = ", ".join(next(iter(record.tuning.space.values())))

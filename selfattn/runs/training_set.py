@@ -157,12 +157,18 @@ def make_training_set(
     if not (is_new or allow_unknown):
         refuse_unknown([pair.target for pair in known], tokenizer.target)
     validation_examples = encode_pairs(validation, tokenizer)
-    look = training.look_items if training.look_items and training.look_items < len(validation) else None
     limits = output_limits(validation, validation_examples, known, tokenizer)
     criterion = _criterion(validation_names(task), task.language, tokenizer, validation, limits)
-    if look is not None:
-        few = validation_examples[:look]
-        criterion = replace(criterion, look=lambda model, processes: first_look(model, few, training, processes))
+    few = validation_examples[: training.look_items]
+    if len(few) < len(validation):
+
+        def look(model: Seq2Seq, processes: Processes) -> tuple[float, float]:
+            loss, share = first_look(model, few, training, processes)
+            if share >= (training.target_exact_match or 0.0):  # chance among a few, perhaps: outputs are dear
+                _, share = first_look(model, validation_examples, training, processes)
+            return loss, share
+
+        criterion = replace(criterion, look=look)
     return TrainingSet(
         tokenizer,
         epoch,

@@ -68,8 +68,8 @@ class Criterion:
         higher_is_better: default True.
         part: returns the deciding measure on a part of the validation data, for points of the learning curve between
             validations; None where there is none.
-        look: returns the loss and the deciding measure of a few items, such as :func:`first_look`; None where every
-            validation measures all. All are measured only where these few reach the target.
+        look: returns the loss and the deciding measure without writing outputs, such as :func:`first_look`; None where
+            every validation writes them. They are written only where a look reaches the target.
 
     Example:
         >>> import math
@@ -484,7 +484,7 @@ def validation_of(
     processes: Processes,
     check: Callable[[float], None] | None = None,
 ) -> tuple[float, Mapping[str, float]]:
-    """Return the loss and the measures of a validation; those of a look alone where it misses the target.
+    """Return the loss and the measures of a validation; the look's alone where it misses the target.
 
     Args:
         model: on its device.

@@ -36,7 +36,7 @@ from selfattn.runs.directory import WEIGHTS, RunDirectory
 from selfattn.runs.ledger import LEDGER, begin_ledger, read_ledger, record_access, seal_step
 from selfattn.runs.training_set import make_training_set
 from selfattn.tasks.dates import Dates
-from selfattn.tasks.translation import PHRASES, Translation
+from selfattn.tasks.translation import AT_MOST, Translation
 from selfattn.training.config import TrainingConfig
 from selfattn.training.observer import Observer, StepReport
 from selfattn.training.step import check_finite
@@ -390,7 +390,7 @@ def test_the_usual_budgets_are_those_of_the_usual_training(tmp_path: Path, monke
     corpus.write_text("".join(f"a word {k}\t낱말 {k}\n" for k in range(100)), "utf-8")
     usual = Translation().usual_comparison(), Translation(data=(corpus,)).usual_comparison()
     assert [one["budgets"] for one in usual] == [(1.0,), (1.0,)]
-    assert [one.get("items_per_epoch") for one in usual] == [PHRASES, None]
+    assert [one.get("at_most") for one in usual] == [AT_MOST, None]
     assert "dropout=0.1..0.4" in usual[1]["space"]  # a hundred pairs are few
 
 

@@ -163,7 +163,7 @@ def test_languages_are_known_or_refused_and_their_script_is_compared(
 def test_a_comparison_on_phrases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(EmbeddedPhrases, "_sample", lambda phrases, *languages: CldrSource(*languages).pairs(500))
     record, files = compare("translation", out=tmp_path / "out", quick=True, test_items=12, **TINY | {"batch_size": 8})
-    assert [model.name for model in record.models] == ["rnn-attention", "transformer"]
+    assert [model.name for model in record.models] == ["rnn-attention", "transformer", "transformer-rope"]
     assert record.matching.budget == "parameters"
     counts = [model.parameters_non_embedding or 0 for model in record.models]
     assert max(counts) / min(counts) <= 1.02
