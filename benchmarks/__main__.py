@@ -22,6 +22,9 @@ from typing import Any
 from benchmarks.measure import ROOT, Bench, Row, spread, told
 from benchmarks.page import page
 
+# Hide the instructions of a newer processor from PyTorch, oneDNN and CTranslate2.
+AVX2 = {"ATEN_CPU_CAPABILITY": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2", "CT2_FORCE_CPU_ISA": "AVX2"}
+WIDE = ("avx512f", "avx512_bf16", "amx_bf16")  # flags of a processor that decide how fast it multiplies
 GROUPS = ("processes", "training", "decoding", "attention", "integrations", "program")
 NAMED = ("torch", "numpy", "transformers", "x-transformers", "ctranslate2", "joeynmt", "yoyodyne")
 
@@ -38,11 +41,13 @@ def machine(device: str) -> dict[str, Any]:
             packages[name] = "not installed"
     models = [line for line in _read("/proc/cpuinfo").splitlines() if line.startswith(("model name", "model\t"))]
     name = ", model ".join(dict.fromkeys(line.partition(":")[2].strip() for line in models[:2][::-1]))
+    flags = _read("/proc/cpuinfo").partition("flags")[2].partition("\n")[0].split()
     gpu = torch.cuda.get_device_name() if device == "cuda" else ""
     return {
         "date": time.strftime("%Y-%m-%d", time.gmtime()),
         "processor": name or platform.processor(),
         "cores": os.cpu_count(),
+        "instructions": [torch.backends.cpu.get_cpu_capability(), *(flag for flag in WIDE if flag in flags)],
         "gpu": gpu,
         "load": os.getloadavg()[0],
         "python": platform.python_version(),
@@ -98,11 +103,13 @@ def main() -> None:
     parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"), help="where models compute")
     parser.add_argument("--turns", type=int, help="how often each way has its turn; default 5, with --all 11")
     parser.add_argument("--threads", type=int, default=1, help="of a process that computes; default 1")
+    parser.add_argument("--avx2", action="store_true", help="as on a processor without AVX-512; the page has both")
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "benchmarks.json", help="where to keep figures")
     parser.add_argument("--page", action="store_true", help="write docs/benchmarks.md from the figures that are kept")
     parser.add_argument("--page-only", action="store_true", help="measure nothing, write the page")
     parser.add_argument("--group", help=argparse.SUPPRESS)
     args = parser.parse_args()
+    os.environ.update(AVX2 if args.avx2 else {})
     bench = Bench(args.device, args.turns or (11 if args.all else 5), not args.all)
     if args.group:
         measure(args.group, bench, args.out)
@@ -111,6 +118,7 @@ def main() -> None:
     kept: dict[str, Any] = json.loads(args.out.read_text()) if args.out.exists() else {"groups": {}}
     how = f"--{'all' if args.all else 'quick'}{f' --turns {args.turns}' if args.turns else ''}"
     where = (f" --threads {args.threads}" if args.threads > 1 else "") + " --device cuda" * (args.device == "cuda")
+    where += " --avx2" * args.avx2
     for group in () if args.page_only else args.only:
         print(group, flush=True)
         part, started = args.out.with_name(f"benchmarks-{group}.json"), time.monotonic()
@@ -134,7 +142,7 @@ def main() -> None:
         )
         rows = json.loads(part.read_text()) if part.exists() else []
         part.unlink(missing_ok=True)
-        kept["groups"][group] = {
+        kept["groups"][f"{group}, AVX2" if args.avx2 else group] = {
             "command": f"python -m benchmarks {how}{where} --only {group}",
             "device": args.device,
             "threads": args.threads,

@@ -25,13 +25,15 @@ HEAD = """# Benchmarks
 
 Programs run by turns (A B A B ...) in one process. Tables give medians, with the lower and upper quartile in brackets.
 "Times" is the other program's figure divided by ours, turn by turn, as a median: above 1, ours needs less. A goal is
-what this project aimed at, against the best of the others. With one thread, processor time counts, because other work
-on the machine disturbs it less. Several processes at once are timed by wall time. To run it yourself:
+what this project aimed at, against the best of the others. Columns "AVX2" hold the same with the processor's wider
+instructions (AVX-512, bfloat16, AMX) hidden from all programs, as on a processor that has none. With one thread,
+processor time counts, because other work on the machine disturbs it less. Several processes at once are timed by wall
+time. To run it yourself:
 
 ```bash
 python -m venv peers && source peers/bin/activate
 pip install -e . && pip install -r benchmarks/peers.txt
-python -m benchmarks --quick --page   # 10 minutes; --all: all of it; --only decoding; --device cuda
+python -m benchmarks --quick --page   # 10 minutes; --all: all of it; --only decoding; --avx2; --device cuda
 ```
 
 ![How many times as much the best of the others takes as ours, with what was aimed at](images/benchmarks.svg)
@@ -41,46 +43,62 @@ python -m benchmarks --quick --page   # 10 minutes; --all: all of it; --only dec
 def page(kept: dict[str, Any]) -> dict[str, str]:
     """Return the texts of the files, by their paths."""
     rows = {name: [Row(**row) for row in kept["groups"][name]["rows"]] for name in TITLES if name in kept["groups"]}
-    text = HEAD + "".join(
-        f"\n## {TITLES[name]}\n\n{_group(kept['groups'][name], found)}" for name, found in rows.items()
-    )
+    text = HEAD
+    for name, found in rows.items():
+        twin = kept["groups"].get(f"{name}, AVX2")
+        text += f"\n## {TITLES[name]}\n\n{_group(kept['groups'][name], found, twin)}"
     return {
         "docs/benchmarks.md": text,
         "docs/images/benchmarks.svg": picture([row for found in rows.values() for row in found]),
     }
 
 
-def _group(group: dict[str, Any], rows: list[Row]) -> str:
-    machine = group["machine"]
-    products = ", ".join(f"{rate:,.0f} GF/s in {dtype}" for dtype, rate in machine["products"].items())
-    packages = ", ".join(f"{name} {number}" for name, number in machine["packages"].items())
-    where = f"{machine['cores']} cores of {machine['processor']}" + (f", {machine['gpu']}" if machine["gpu"] else "")
-    how = (
-        f"`{group['command']}`, {machine['date']}, {where}; threads: {group['threads']}, load of the machine at "
-        f"the end {machine['load']:.1f}; a product of 1,024 x 1,024 x 1,024: {products}. "
-        f"Python {machine['python']}, {packages}."
-    )
+def _group(group: dict[str, Any], rows: list[Row], twin: dict[str, Any] | None) -> str:
+    twins = {row["title"]: Row(**row) for row in twin["rows"]} if twin else {}
+    how = f"{_how(group)} AVX2: {_how(twin)}" if twin else _how(group)
+    heads = ["what", "way", "taken", "times", *(["taken, AVX2", "times, AVX2"] if twin else []), "goal"]
+    numbers = ["---:"] * (len(heads) - 3)
     lines = [
         *textwrap.wrap(how, 120, break_on_hyphens=False),
         "",
-        "| what | way | taken | times | goal |",
-        "| --- | --- | ---: | ---: | --- |",
-        *(line for row in rows for line in _lines(row)),
+        f"| {' | '.join(heads)} |",
+        f"| {' | '.join(['---', '---', *numbers, '---'])} |",
+        *(line for row in rows for line in _lines(row, twins.get(row.title) if twin else None, bool(twin))),
     ]
     return "\n".join(lines) + "\n"
 
 
-def _lines(row: Row) -> Iterator[str]:
+def _how(group: dict[str, Any]) -> str:
+    """Say by what command, when and on what a group was measured."""
+    machine = group["machine"]
+    products = ", ".join(f"{rate:,.0f} GF/s in {dtype}" for dtype, rate in machine["products"].items())
+    packages = ", ".join(f"{name} {number}" for name, number in machine["packages"].items())
+    where = f"{machine['cores']} cores of {machine['processor']}" + (f", {machine['gpu']}" if machine["gpu"] else "")
+    if "instructions" in machine:
+        where += f" ({', '.join(machine['instructions'])})"
+    return (
+        f"`{group['command']}`, {machine['date']}, {where}; threads: {group['threads']}, load of the machine at "
+        f"the end {machine['load']:.1f}; a product of 1,024 x 1,024 x 1,024: {products}. "
+        f"Python {machine['python']}, {packages}."
+    )
+
+
+def _lines(row: Row, twin: Row | None, has_twin: bool) -> Iterator[str]:
     title = row.title + (f" ({row.clock} time)" if row.clock else "")
     asked = None if row.goal is None else row.against if row.against in row.taken else next(iter(row.taken), None)
     for place, (name, values) in enumerate(row.taken.items()):
         times = f"{_spread(row.ratios[name])}" if place else ""
         goal = "" if name != asked else f"{row.goal:.2g}: {'reached' if row.is_reached else 'not reached'}"
         shown = OPTION.sub(r"`\g<0>`", name)
-        yield f"| {title if not place else ''} | {shown} | {_amount(values, row.unit)} | {times} | {goal} |"
+        cells = [title if not place else "", shown, _amount(values, row.unit), times]
+        if has_twin:
+            again = twin.taken.get(name) if twin else None
+            cells.append(_amount(again, row.unit) if again else "")
+            cells.append(_spread(twin.ratios[name]) if twin and again and name in twin.ratios else "")
+        yield f"| {' | '.join([*cells, goal])} |"
     for name, error in row.errors.items():
         said = escape(error, quote=False).replace("|", "/")
-        yield f"| {title if not row.taken else ''} | {name} | did not run | | {said} |"
+        yield f"| {title if not row.taken else ''} | {name} | did not run |{' |' * (3 if has_twin else 1)} {said} |"
 
 
 def _amount(values: list[float], unit: str) -> str:

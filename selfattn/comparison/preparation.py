@@ -77,15 +77,20 @@ def _usual_settings(task: TaskData, of_comparison: Settings, of_training: Settin
     """Return the task's usual settings of a comparison, and of its trainings.
 
     They are few where trainings have another length than the task's own, and in a quick comparison without a target.
+    Where scores are asked of a task that has a target, models read as much as the target's cap.
     """
     usual = task.usual_comparison()
-    has_other_length = any(name in of_training for name in _LENGTH)
-    if "until" in usual:  # these ask for scores after the same training
-        has_other_length = has_other_length or any(name in of_comparison for name in ("budgets", "margin"))
-        has_other_length = has_other_length or of_comparison.get("metric") not in (None, EXACT_MATCH)
-    is_quick = of_comparison.get("quick") and "until" not in usual
-    if is_quick or (has_other_length and any(name in usual for name in ("until", *_LENGTH))):
-        usual = {name: usual[name] for name in ("models", "out", "match")}
+    few = {name: usual[name] for name in ("models", "out", "match")}
+    has_length = any(name in of_training for name in _LENGTH)
+    is_quick = of_comparison.get("quick")
+    if "until" in usual:
+        asks_for_scores = "margin" in of_comparison or of_comparison.get("metric") not in (None, EXACT_MATCH)
+        if has_length or "budgets" in of_comparison or (asks_for_scores and is_quick):
+            usual = few
+        elif asks_for_scores:
+            usual = few | {"epochs": 1, "items_per_epoch": usual["at_most"]}
+    elif is_quick or (has_length and any(name in usual for name in _LENGTH)):
+        usual = few
     return divide(usual, CompareOptions, TrainingConfig)
 
 
