@@ -131,22 +131,22 @@ class PairVerdict:
         return [message(key, **values, unit=ranking.difference_unit(self.record), seeds=seeds or 0)]
 
 
-_DIGITS = 2  # of a number of examples, and of a ratio
+_DIGITS = 3  # of a number of examples
 _EDGE = 0.05  # of the range of a setting
 
 
 def rounded(count: float) -> int:
-    """Return a number of examples in two digits.
+    """Return a number of examples in three digits.
 
     Example:
         >>> rounded(15_733), rounded(5_280)
-        (16000, 5300)
+        (15700, 5280)
     """
     return round(float(f"{count:.{_DIGITS}g}"))
 
 
 def examples_text(record: Record, count: float) -> Message:
-    """Return a number of examples in the words of the task, such as "5,300 dates"."""
+    """Return a number of examples in the words of the task, such as "5,280 dates"."""
     return in_task_words(record, "pairs", count=f"{rounded(count):,}")
 
 
@@ -175,8 +175,10 @@ def _named(record: Record, model: Model) -> Message | str:
 
 def target_question(record: Record, target: Target) -> Message:
     """Return the question: of the task about its two models, or how many examples each model needs."""
-    key = "question.target" if asked_pair(record) else "question.target.any"
-    return in_task_words(record, key, percent=amount(100 * target.share))
+    pair = asked_pair(record)
+    key = "question.target" if pair else "question.target.any"
+    names = {f"name{k}": display_name(record, model) for k, model in enumerate(pair or ())}
+    return in_task_words(record, key, percent=amount(100 * target.share), **names)
 
 
 def target_lead(record: Record, target: Target) -> Message:

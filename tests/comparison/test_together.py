@@ -19,7 +19,7 @@ from selfattn.evaluation.significance import (
 from selfattn.results.plan import Departure, PlanCheck, Seal
 from selfattn.results.record import Attention, Gate, Record, read_record
 
-PUBLISHED = Path(__file__).parents[2] / "docs/results/reports/translation.json"
+PUBLISHED = Path(__file__).parents[2] / "docs/results/reports/phrases.json"
 
 
 def task_record(number: int, shares: tuple[float, float]) -> Record:

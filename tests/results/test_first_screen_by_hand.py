@@ -18,13 +18,13 @@ Array = npt.NDArray[np.float64]
 REPORTS = Path(__file__).parents[2] / "docs" / "results" / "reports"
 NORMAL = NormalDist()
 
-RECORD: dict[str, Any] = json.loads((REPORTS / "translation.json").read_text("utf-8"))
-PAGE = (REPORTS / "translation.md").read_text("utf-8")
+RECORD: dict[str, Any] = json.loads((REPORTS / "phrases.json").read_text("utf-8"))
+PAGE = (REPORTS / "phrases.md").read_text("utf-8")
 
 
 def archived() -> tuple[dict[str, Array], list[str]]:
     """Which outputs are the target, by model ``[runs items]``, and the targets."""
-    with tarfile.open(REPORTS / "translation-packed.tar.xz") as packed:
+    with tarfile.open(REPORTS / "phrases-packed.tar.xz") as packed:
         file = packed.extractfile("carried.json")
         assert file is not None
         runs = json.load(file)["runs"]
