@@ -86,7 +86,9 @@ def unseen(results: Path, part: str = "") -> list[str]:
     honest = decode(Record, values, file=results, advice="")
     for place in fields.values():
         *path, last = place
-        for forged in (*changes(value_at(values, place)), *([GONE] if isinstance(last, str) else [])):
+        value = value_at(values, place)
+        is_said = isinstance(last, str) and value is not None  # nothing, named or left out, is the same
+        for forged in (*changes(value), *([GONE] if is_said else [])):
             forgery = json.loads(text)
             inner = value_at(forgery, path)
             inner[last] = forged
