@@ -122,10 +122,10 @@ def check_ours(path: Path, *starts: bytes, records: bool = True) -> None:
     if not path.exists() and not path.is_symlink():
         return
     if not path.is_file():
-        what = "a directory" if path.is_dir() else "not a file"
+        kind = "a directory" if path.is_dir() else "not a file"
         if path.is_symlink() and not path.exists():
-            what = "a link that leads nowhere"
-        raise UserError(f"{path}: is {what}; choose another place")
+            kind = "a link that leads nowhere"
+        raise UserError(f"{path}: is {kind}; choose another place")
     try:
         with open_regular(path) as file:
             start = file.read(max(map(len, starts), default=1))

@@ -121,9 +121,9 @@ class Registry(Mapping[str, T], Generic[T]):
     def unknown(self, name: object) -> str:
         """Return the message for an unknown name."""
         near = difflib.get_close_matches(str(name), self.names(), n=3)
-        known = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(self._parts)}."
+        hint = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(self._parts)}."
         return (
-            f"{self.what} {reprlib.repr(name)} is not known; {known} A part of your own comes with its file (`plugin`)"
+            f"{self.what} {reprlib.repr(name)} is not known; {hint} A part of your own comes with its file (`plugin`)"
         )
 
     def __contains__(self, name: object) -> bool:

@@ -56,11 +56,11 @@ def divide(values: Settings, *kinds: type[Any]) -> list[dict[str, Any]]:
         [{}, {'left': 5}]
     """
     fields = [{field.name for field in dataclasses.fields(kind) if field.init} for kind in kinds]
-    known = set().union(*fields)
+    all_names = set().union(*fields)
     for name in values:
-        if name not in known:
-            near = difflib.get_close_matches(name, sorted(known), n=1)
-            hint = f"did you mean `{near[0]}`?" if near else f"there is `{'`, `'.join(sorted(known))}`"
+        if name not in all_names:
+            near = difflib.get_close_matches(name, sorted(all_names), n=1)
+            hint = f"did you mean `{near[0]}`?" if near else f"there is `{'`, `'.join(sorted(all_names))}`"
             raise SettingError(f"`{name}`: there is no such setting here; {hint}")
     hints = [typing.get_type_hints(kind) for kind in kinds]
     return [

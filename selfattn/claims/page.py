@@ -235,9 +235,9 @@ class _Section:
         of_rule = len(self.claim.contrasts(self.trials))
         rows = [self.control(control) for control in judgement.controls]
         for place, contrast in enumerate(judgement.contrasts):
-            what = self.claim.say(f"contrast.{contrast.name}")
+            label = self.claim.say(f"contrast.{contrast.name}")
             mark = words("met.yes" if contrast.met else "met.opposed" if contrast.opposed else "met.no")
-            name = what if place < of_rule else words("of_condition", what=what)
+            name = label if place < of_rule else words("of_condition", what=label)
             p = "–" if self.result.theorem else bare_p_text(contrast.p)
             rows.append(blocks.Row((name, self.mean(contrast), self.need(contrast), mark, p)))
         heads = ("col.contrast", "col.found", "col.need", "col.met", "col.p")
@@ -247,10 +247,10 @@ class _Section:
     def control(self, control: Contrast) -> blocks.Row:
         """Return what an arm has to have learned, and what it has."""
         arm = self.claim.say(f"arm.{control.name}")
-        what = words("control", arm=arm, easiest=self.claim.say("easiest"))
+        label = words("control", arm=arm, easiest=self.claim.say("easiest"))
         mark = words("met.yes" if has_learned(control) else "met.no")
         need = words("need.above", bound=shown_share(control.bound))
-        return blocks.Row((what, shown_share(control.mean), need, mark, "–"))
+        return blocks.Row((label, shown_share(control.mean), need, mark, "–"))
 
     def probability(self, judgement: Judgement) -> Message:
         """Return the p of the claim, and the p corrected for all claims."""

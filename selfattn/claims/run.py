@@ -53,7 +53,7 @@ def judge_claims(record: ClaimsRecord) -> ClaimsRecord:
     judgements, failed = _judge(record, pooled)
     for number in range(1 + max((len(result.blocks) for result in record.claims), default=0)):
         blocks = {result.name: (result.seeds, *result.blocks) for result in record.claims if result.blocks}
-        seeds = {name: each[number] for name, each in blocks.items() if number < len(each)}
+        seeds = {name: block[number] for name, block in blocks.items() if number < len(block)}
         for name, judgement in _judge(record, seeds)[0].items():
             by_block.setdefault(name, []).append(judgement.verdict)
     claims = tuple(
@@ -111,12 +111,12 @@ def join_records(records: Sequence[ClaimsRecord]) -> ClaimsRecord:
         if record.quick != first.quick:
             raise UserError("claims: a quick and a full run cannot be joined; name runs of one kind")
         for result in record.claims:
-            known = claims.get(result.name)
-            if known:
-                if {trial.seed for trial in known.trials} & {trial.seed for trial in result.trials}:
+            earlier = claims.get(result.name)
+            if earlier:
+                if {trial.seed for trial in earlier.trials} & {trial.seed for trial in result.trials}:
                     raise UserError(f"claim {result.name}: two runs share seeds; run one with another `first_seed`")
-                trials = (*known.trials, *result.trials)
-                claims[result.name] = replace(known, trials=trials, blocks=(*known.blocks, result.seeds))
+                trials = (*earlier.trials, *result.trials)
+                claims[result.name] = replace(earlier, trials=trials, blocks=(*earlier.blocks, result.seeds))
             else:
                 claims[result.name] = result
     joined: dict[str, str] = {}
@@ -127,7 +127,7 @@ def join_records(records: Sequence[ClaimsRecord]) -> ClaimsRecord:
     ordered = tuple(sorted(claims.values(), key=lambda result: order.get(result.name, len(order))))
     values = {name: dict.fromkeys(record.environment.get(name) for record in records) for name in first.environment}
     environment = {
-        name: next(iter(each)) if len(each) == 1 else ", ".join(map(str, each)) for name, each in values.items()
+        name: next(iter(found)) if len(found) == 1 else ", ".join(map(str, found)) for name, found in values.items()
     }
     begun = min(record.begun for record in records)
     created = max(record.created for record in records)
@@ -240,7 +240,7 @@ def _from_files(folder: Path, record: ClaimsRecord) -> Iterator[Recomputation]:
     changed = [] if plan.seal.is_true else ["seal"]
     stated = record.plan.departures if record.plan else ()
     departures = check_ledger(folder, plan.seal, changed, digests)
-    unstated = [f"{each.kind}: {', '.join(each.what)}" for each in departures if each not in stated]
+    unstated = [f"{departure.kind}: {', '.join(departure.what)}" for departure in departures if departure not in stated]
     yield Recomputation("ledger", tuple(unstated), len(digests))
 
 
@@ -356,10 +356,10 @@ def choose_claims(names: Sequence[str], everything: bool = False, *, quick: bool
     Raises:
         UserError: a claim is unknown, or a quick run cannot decide it; nothing is chosen, or both names and everything.
     """
-    known = CLAIMS.names()
+    all_names = CLAIMS.names()
     if everything == bool(names):
-        raise UserError(f"claims: name those to run, or give `all`; there are {', '.join(known)}")
-    full = (known[int(name) - 1] if name.isdigit() and 0 < int(name) <= len(known) else name for name in names)
+        raise UserError(f"claims: name those to run, or give `all`; there are {', '.join(all_names)}")
+    full = (all_names[int(name) - 1] if name.isdigit() and 0 < int(name) <= len(all_names) else name for name in names)
     wanted = {CLAIMS[name] for name in full}  # or the line that says which are near
     for claim in wanted if quick else ():
         if not decides_quickly(claim):

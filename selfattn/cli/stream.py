@@ -87,7 +87,7 @@ def predict_stream(
     arriving = Arriving(source)
     lines = bounded_lines(arriving, max(_BLOCK, _BYTES_A_TOKEN * limit))
     waits = buffer is not None or _is_file(source)
-    most = buffer or (1 if source.isatty() else _CHUNK)
+    chunk_lines = buffer or (1 if source.isatty() else _CHUNK)
     unknown = Counter[str]()
     count = 0
     cut_off = 0
@@ -102,7 +102,7 @@ def predict_stream(
         status = Console(stderr=True).status("")
         status.start()
     try:
-        for chunk in _chunks(lines, most, lambda: waits or arriving.has_line):
+        for chunk in _chunks(lines, chunk_lines, lambda: waits or arriving.has_line):
             readable = [text if _fits(run, text, limit) else None for text in chunk]
             for number, text in enumerate(readable, count + 1):
                 if text is None:

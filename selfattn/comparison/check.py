@@ -10,7 +10,7 @@ from selfattn.codec import decode, encode, fingerprint, read_json
 from selfattn.comparison.costs import COSTS, digest_of_costs
 from selfattn.comparison.plan import TUNING, ComparisonPlan, Training, planned_trials, tuned_settings
 from selfattn.comparison.tested import Answer, Answered, RunTable, Tested, came_to_its_end
-from selfattn.comparison.trainings import DIVERGED, Trainings, choose, digest_of_trials
+from selfattn.comparison.trainings import DIVERGED, Trainings, digest_of_trials, pick_best
 from selfattn.data.pairs import Pair
 from selfattn.errors import UserError
 from selfattn.evaluation.gates import TestSet, baseline_gate
@@ -216,7 +216,7 @@ def _changed_trials(comparison: Path, plan: ComparisonPlan) -> list[str]:
     sealed = [place for place, entry in enumerate(entries) if entry.sealed == TUNING]
     problems = [] if sealed and sealed[-1] < min(tested, default=len(entries)) else ["ledger.jsonl"]
     try:
-        if choose(plan, comparison) != plan.trials:
+        if pick_best(plan, comparison) != plan.trials:
             problems.append(PLAN)
         if not is_sealed(entries, TUNING, digest_of_trials(plan, comparison)):
             problems.append(TUNING)

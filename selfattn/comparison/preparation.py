@@ -67,7 +67,7 @@ def prepare(task: str | TaskData, settings: Settings) -> tuple[Trainings, dict[s
     command = command_line(f"compare {task.name}", recorded | task.changed_options() | of_training)
     recipe = replace(task.recipe(options.quick), **usual_training | of_training | {"seed": 0})
     check_conditions(of_training, recipe, (*TrainingConfig.conditions, *task.training_conditions()))
-    models = choose(task, options)
+    models = resolve_models(task, options)
     if options.tune:
         options = _with_tuning(task, options, models, recipe, of_training, is_chosen="space" in of_comparison)
     return Trainings(task, recipe, options, command, given), models
@@ -205,7 +205,7 @@ def _with_tuning(
     return replace(options, space=tuple(space), tunings=tunings, trials=trials)
 
 
-def choose(task: TaskData, options: CompareOptions) -> dict[str, PlannedModel]:
+def resolve_models(task: TaskData, options: CompareOptions) -> dict[str, PlannedModel]:
     """Look the models up and apply their settings.
 
     A model is named as a preset, or as ``name=preset`` to give a preset another name.

@@ -237,7 +237,7 @@ def plan_scores(pilot: Scores, detect: float, **options: object) -> Iterator[str
     more = message("power.more", most=MOST_RUNS)
     for times in _TIMES:
         number = max(2, round(times * spread.items))
-        needed = (runs_needed(each, size, number) for each in (spread, spread.cautious()))
+        needed = (runs_needed(assumed, size, number) for assumed in (spread, spread.cautious()))
         yield " | ".join([f"{number:,}", *(more.say(given.lang) if count is None else str(count) for count in needed)])
     yield message("power.note").say(given.lang)
 

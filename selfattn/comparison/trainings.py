@@ -214,7 +214,7 @@ def space_texts(plan: ComparisonPlan) -> dict[str, dict[str, str]]:
     return {name: {axis.name: str(axis).partition("=")[2] for axis in axes} for name, axes in axes_by_model.items()}
 
 
-def choose(
+def pick_best(
     plan: ComparisonPlan, comparison: Path, run: Callable[[Sequence[Training | Race]], None] | None = None
 ) -> dict[str, tuple[TuningTrial, ...]]:
     """Choose the best settings of every tuning by the validation metric; ties go to the lower validation loss.
@@ -313,4 +313,4 @@ def digest_of_trials(plan: ComparisonPlan, comparison: Path) -> str:
 
 def tune(plan: ComparisonPlan, comparison: Path, run: Callable[[Sequence[Training | Race]], None]) -> ComparisonPlan:
     """Run the trials of every tuning, and return the plan with their results and the choice."""
-    return replace(plan, trials=choose(plan, comparison, run), tuned=True)
+    return replace(plan, trials=pick_best(plan, comparison, run), tuned=True)

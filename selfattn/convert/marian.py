@@ -202,8 +202,8 @@ def config_to_marian(config: EncoderDecoderConfig, ids: MarianIds) -> dict[str, 
     back, _ = config_from_marian(values)
     for side, stack in stacks.items():
         for name, value in vars(stack).items():
-            if value != (known := getattr(getattr(back, side), name)):
-                raise UserError(f"{side}.{name}: the Marian architecture has {known!r} here, got {value!r}")
+            if value != (expected := getattr(getattr(back, side), name)):
+                raise UserError(f"{side}.{name}: the Marian architecture has {expected!r} here, got {value!r}")
     if values["activation_function"] == "silu":
         values["activation_function"] = "swish"
     fixed = {"architectures": ["MarianMTModel"], "is_encoder_decoder": True}
@@ -598,8 +598,8 @@ class MarianDirectory:
         notes = [f"init-from {self.path}: a Marian model{languages}; its tokens and weights as they are"]
         codes = tokenizer.source.codes if isinstance(tokenizer.source, MarianTokenizer) else []
         if codes:
-            shown = ", ".join(codes[:3])
-            notes.append(f"  {len(codes):,} language codes such as {shown}: each source text begins with one of them")
+            firsts = ", ".join(codes[:3])
+            notes.append(f"  {len(codes):,} language codes such as {firsts}: each source text begins with one of them")
         file = self.path / _GENERATION
         beams = _json(file).get("num_beams", 1) if file.is_file() else 1
         if beams != 1:

@@ -75,7 +75,7 @@ def check_like(module: nn.Module, fresh: nn.Module, where: str) -> None:
         ValueError: what :func:`check_plain` raises, or a part is of another class, such as an adapter.
     """
     check_plain(module, where)
-    classes, expected = ({path: type(part) for path, part in each.named_modules()} for each in (module, fresh))
+    classes, expected = ({path: type(part) for path, part in root.named_modules()} for root in (module, fresh))
     for path in sorted(classes.keys() | expected.keys()):
         if classes.get(path) is not expected.get(path):
             kinds = [getattr(kinds.get(path), "__name__", "nothing") for kinds in (expected, classes)]

@@ -254,16 +254,16 @@ def block_to_torch(block: TransformerBlock) -> TorchLayer:
 
 def _refuse(where: str, reasons: Mapping[str, bool]) -> None:
     """Raise a ValueError that names the first thing which is there and which PyTorch's module cannot hold."""
-    for what, is_there in reasons.items():
+    for part, is_there in reasons.items():
         if is_there:
-            raise ValueError(f"{where}: PyTorch's module cannot hold {what}")
+            raise ValueError(f"{where}: PyTorch's module cannot hold {part}")
 
 
 def _activation(function: object) -> Activation:
     """Name an activation function or module."""
     is_exact = getattr(function, "approximate", "none") == "none"
-    for known, name in _ACTIVATIONS.items():
-        if function is known or (is_exact and type(function) is known):
+    for activation, name in _ACTIVATIONS.items():
+        if function is activation or (is_exact and type(function) is activation):
             return name
     raise ValueError(f"the activation {function} has no counterpart; known: relu, gelu, silu")
 

@@ -385,8 +385,8 @@ def _names(locales: Locales) -> list[list[tuple[Segments, Segments]]]:
     names = []
     for field, (codes, table) in fields.items():
         source, target = map(table, locales)
-        known = [(source[code], target[code]) for code in codes if code in source and code in target]
-        names.append([([Segment(tidy(here), (field,))], [Segment(tidy(there), (field,))]) for here, there in known])
+        in_both = [(source[code], target[code]) for code in codes if code in source and code in target]
+        names.append([([Segment(tidy(here), (field,))], [Segment(tidy(there), (field,))]) for here, there in in_both])
     return [members for members in names if len(members) > 3]
 
 

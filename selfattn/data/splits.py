@@ -376,8 +376,8 @@ def seen(test: Sequence[Pair], train: Sequence[Pair], *, casefold: bool = False)
     def key(pair: Pair) -> tuple[str, str]:
         return (pair.source.casefold(), pair.target.casefold()) if casefold else (pair.source, pair.target)
 
-    known = {key(pair) for pair in train}
-    return [key(pair) in known for pair in test]
+    train_keys = {key(pair) for pair in train}
+    return [key(pair) in train_keys for pair in test]
 
 
 @dataclass(frozen=True)

@@ -70,10 +70,10 @@ def write_demo(
     words = read_words(resources.files(_HOME) / "words", "page")
     if lang not in words:
         raise UserError(f"language {lang!r}: the page does not speak it; choose one of {', '.join(LANGS)}")
-    shown = labels or _names(runs)
-    signs = Signs(names or shown)
+    model_names = labels or _names(runs)
+    signs = Signs(names or model_names)
     first = next((run for run in runs if run.takes_pairs), runs[0])
-    models = [_payload(run, name, signs, first) for run, name in zip(runs, shown, strict=True)]
+    models = [_payload(run, name, signs, first) for run, name in zip(runs, model_names, strict=True)]
     if all("reason" in model for model in models):
         raise UserError("none of these models can run in a page: it runs models of pairs, and language models")
     text = page_of(models, examples, sorted({run.config.task for run in runs}), lang)

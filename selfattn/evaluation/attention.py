@@ -244,8 +244,8 @@ def token_links(
         shares = layers[layer]
         if head is not None and not 0 <= head < len(shares) - 1:
             raise ValueError(f"head must be from 0 to {len(shares) - 2}, got {head}")
-        most, places = _strongest(shares[-1 if head is None else head].roll(-1 if shifted else 0, dims=0))
-        pairs = enumerate(zip(most[:-1].tolist(), places.tolist(), strict=False))
+        strongest, places = _strongest(shares[-1 if head is None else head].roll(-1 if shifted else 0, dims=0))
+        pairs = enumerate(zip(strongest[:-1].tolist(), places.tolist(), strict=False))
         linked[example] = [(place, token) for token, (weight, place) in pairs if weight > 0]
     return [linked[example] for example in range(len(examples))]
 
@@ -259,8 +259,8 @@ def _shares(heads: Tensor) -> Tensor:
 
 def _strongest(shares: Tensor) -> tuple[Tensor, Tensor]:
     """Return for each row the largest share of a token that is not ``<eos>``, and its place."""
-    most, places = functional.pad(shares[..., :-1], (0, 1)).max(dim=-1)
-    return most, places
+    strongest, places = functional.pad(shares[..., :-1], (0, 1)).max(dim=-1)
+    return strongest, places
 
 
 def _sums(shares: Tensor, gold: Tensor) -> Tensor:
@@ -268,12 +268,12 @@ def _sums(shares: Tensor, gold: Tensor) -> Tensor:
     rows, length = shares.shape[1:]
     entropy = -torch.xlogy(shares, shares).sum(dim=(1, 2))
     columns = [torch.tensor(rows), entropy, entropy / math.log(max(length, 2)), shares[..., -1].sum(dim=1)]
-    most, places = _strongest(shares)
+    strongest, places = _strongest(shares)
     for shift in (0, 1):
         tokens = gold[: rows - shift].any(dim=1).nonzero()[:, 0]
         right = gold[tokens]
         read = tokens + shift
-        is_link = most[:, read] > 0
+        is_link = strongest[:, read] > 0
         is_hit = right[torch.arange(len(tokens)), places[:, read]]
         on_gold = (shares[:, read] * right).sum(dim=(1, 2))
         columns += [on_gold, torch.tensor(len(tokens)), is_link.sum(dim=1), (is_link & is_hit).sum(dim=1)]
@@ -484,8 +484,8 @@ def _read(
     for shifted in (False, True):
         # The row of <eos> comes to the front of the first step's, and its word is dropped below.
         rows = shares.roll(-1, dims=1) if shifted else shares
-        most, places = to_words(rows, source, target)[:, :-1, :-1].max(dim=-1)
-        for head, (is_link, to) in enumerate(zip((most > 0).tolist(), places.tolist(), strict=True)):
+        strongest, places = to_words(rows, source, target)[:, :-1, :-1].max(dim=-1)
+        for head, (is_link, to) in enumerate(zip((strongest > 0).tolist(), places.tolist(), strict=True)):
             way = AttentionReading(layer, head if head < len(shares) - 1 else None, shifted)
             links[way] = {(place, word) for word, place in enumerate(to) if is_link[word]}
     return links

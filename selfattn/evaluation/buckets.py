@@ -336,13 +336,13 @@ def score_words(
         >>> [(bucket.name, bucket.items, round(bucket.models["a"].mean, 2)) for bucket in buckets]
         [('1', 2, 0.67), ('5 to 9', 2, 1.0)]
     """
-    known: set[str] = set()
+    vocabulary: set[str] = set()
     for text in chain(references, *chain.from_iterable(outputs.values())):
-        known.update(text.split())
+        vocabulary.update(text.split())
     buckets: list[Bucket] = []
     for low, high in WORD_FREQUENCIES:
-        most = math.inf if high is None else high
-        words = {word for word in known if low <= training.get(word, 0) <= most}
+        highest = math.inf if high is None else high
+        words = {word for word in vocabulary if low <= training.get(word, 0) <= highest}
         right = _of_words(references, words)
         written = {name: [_of_words(run, words) for run in runs] for name, runs in outputs.items()}
         rows = zip(right, *chain.from_iterable(written.values()), strict=True)
@@ -390,9 +390,9 @@ def ngram_differences(
             score = (means[0] + 1) / (means[0] + means[1] + 2)
             apart = separated(*runs)
             ngrams.append(Ngram(" ".join(gram), total[gram], means[0], means[1], score, apart))
-    most = sorted(ngrams, key=lambda gram: (-gram.score, -gram.first, len(gram.text), gram.text))
+    by_score = sorted(ngrams, key=lambda gram: (-gram.score, -gram.first, len(gram.text), gram.text))
     least = sorted(ngrams, key=lambda gram: (gram.score, -gram.second, len(gram.text), gram.text))
-    chosen = [gram for gram in most[:_SHOWN] if gram.first > gram.second]
+    chosen = [gram for gram in by_score[:_SHOWN] if gram.first > gram.second]
     chosen += [gram for gram in least[:_SHOWN] if gram.first < gram.second]
     return NgramGroup(first[0], second[0], tuple(chosen))
 

@@ -179,7 +179,7 @@ def overfitting(
         return sum(reason.finished and [*reason.ids, EOS] == example.target for reason, example in ends)
 
     step = 0
-    known = 0
+    num_known = 0
     loss = math.inf
     started = time.perf_counter()
     stepper.chance.seed(seed_for(0, "dropout"))
@@ -190,17 +190,17 @@ def overfitting(
                 step += 1  # one that diverges counts too
                 loss = taken.loss
                 if step == steps or (step % _LOOK_EVERY == 0 and loss < _KNOWN):
-                    known = count_known()
-                if known == len(chosen):
+                    num_known = count_known()
+                if num_known == len(chosen):
                     break
         except DivergedError:
             step += 1
-            known = 0
+            num_known = 0
             loss = math.nan
-    share = known / len(chosen)
+    share = num_known / len(chosen)
     used = f"{number_of(step, 'step')} in {time.perf_counter() - started:.0f} seconds"
     used += f", at a loss of {loss:.2g} nats a token"
-    reason = f"a fresh model writes {known} of {len(chosen)} pairs after {used}"
+    reason = f"a fresh model writes {num_known} of {len(chosen)} pairs after {used}"
     return Gate.at_least("overfitting", share, LIMIT, reason)
 
 

@@ -245,7 +245,7 @@ class RunScores:
         difference = _difference(*runs)
         parts = variances(runs, covariance, self.items, tunings)
         half = parts.half_width(alpha)
-        most = self.bounds[1] - self.bounds[0]
+        span = self.bounds[1] - self.bounds[0]
         low = difference - half
         high = difference + half
         odds = None
@@ -271,8 +271,8 @@ class RunScores:
                 low = min(low, ends[0])
                 high = max(high, ends[1])
         p = max(p_items, p_seeds)
-        low = max(-most, low)
-        high = min(most, high)
+        low = max(-span, low)
+        high = min(span, high)
         units = [self.units(name) for name in (first, second)]
         return PairTest(
             first,
@@ -285,7 +285,7 @@ class RunScores:
             p,
             "not told apart",
             p_items,
-            separated=separated(*(each.tolist() for each in units)),
+            separated=separated(*(values.tolist() for values in units)),
             better=self.better,
             odds=odds,
             seeds=min(map(len, units)),

@@ -478,14 +478,14 @@ def _ratio(first: str, second: str, a: Sequence[int | None], b: Sequence[int | N
     intervals = [_interval(*view) for view in views]
     low, high = min(ends[0] for ends in intervals), max(ends[1] for ends in intervals)
     p = max(_p_value(*view) for view in views)
-    least, most = (float(np.median(bounds)) for bounds in _log_ratios(*views[0]))
-    estimate = math.exp(next(filter(math.isfinite, (least, most)), 0.0))
+    lowest, highest = (float(np.median(bounds)) for bounds in _log_ratios(*views[0]))
+    estimate = math.exp(next(filter(math.isfinite, (lowest, highest)), 0.0))
     bound: Bound = "unknown"
-    if least == most:
+    if lowest == highest:
         bound = ""
-    elif math.isfinite(least):
+    elif math.isfinite(lowest):
         bound = "more"
-    elif math.isfinite(most):
+    elif math.isfinite(highest):
         bound = "fewer"
     return RatioTest(first, second, estimate, bound, p, p, "not told apart", _end(low), _end(high))
 

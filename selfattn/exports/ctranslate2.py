@@ -115,8 +115,8 @@ def _stacks(config: ModelConfig) -> tuple[TransformerConfig, TransformerConfig]:
         raise UserError("ctranslate2: holds an encoder and a decoder of Transformer blocks; export this model to onnx")
     for side, (name, values) in itertools.product((encoder, decoder), _HELD.items()):
         if (value := getattr(side, name)) not in values:
-            known = " or ".join(map(str, values))
-            raise UserError(f"ctranslate2: {name} {value} is computed in another way (only {known}); export to onnx")
+            valid = " or ".join(map(str, values))
+            raise UserError(f"ctranslate2: {name} {value} is computed in another way (only {valid}); export to onnx")
     if encoder.dim != decoder.dim:
         raise UserError("ctranslate2: encoder and decoder have different widths; export to onnx")
     return encoder, decoder

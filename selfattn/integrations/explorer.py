@@ -250,13 +250,13 @@ def check_positions(model: PreTrainedModel, count: int, what: str) -> None:
     """
     if any("rotary" in type(module).__name__.lower() for module in model.modules()):
         return  # positions without a table
-    most = getattr(model.config.get_text_config(), "max_position_embeddings", None) or count
+    limit = getattr(model.config.get_text_config(), "max_position_embeddings", None) or count
     for name, module in model.named_modules():
         is_table = isinstance(module, nn.Embedding) and name.endswith("embeddings.position_embeddings")
         if is_table and module.padding_idx is not None:  # RoBERTa counts from the position after that of the padding
-            most = min(most, module.num_embeddings - module.padding_idx - 1)
-    if count > most:
-        raise UserError(f"the {what} has {count:,} tokens; {type(model).__name__} has positions for {most:,}")
+            limit = min(limit, module.num_embeddings - module.padding_idx - 1)
+    if count > limit:
+        raise UserError(f"the {what} has {count:,} tokens; {type(model).__name__} has positions for {limit:,}")
 
 
 def readable(tokenizer: PreTrainedTokenizerBase, ids: Tensor) -> tuple[str, ...]:

@@ -471,8 +471,8 @@ def contents(record: Record, outputs: Outputs | None = None) -> tuple[Part, ...]
     for key in sorted(SECTIONS, key=lambda key: bool(getattr(SECTIONS[key], "after", ""))):
         after = getattr(SECTIONS[key], "after", "")
         if after and after not in SECTIONS:
-            known = ", ".join(SECTIONS)
-            raise UserError(f"section {key!r}: after = {after!r} is no section; choose one of {known}")
+            names = ", ".join(SECTIONS)
+            raise UserError(f"section {key!r}: after = {after!r} is no section; choose one of {names}")
         order.insert(order.index(after) + 1 if after in order else len(order), key)
     return tuple(part for part in (_part(record, key, outputs) for key in order) if part.blocks)
 

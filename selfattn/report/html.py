@@ -71,9 +71,9 @@ def _render(template: str, lang: str, signs: Signs, maps: AttentionExplorer, **c
     translator = Translator(lang)
     script = asset("page.js") + asset("explorer.js")
     explorer = explorer_data(maps, signs)
-    words = {each: {key: text for key, text in catalogue(each).items() if key.startswith("x.")} for each in LANGS}
+    words = {code: {key: text for key, text in catalogue(code).items() if key.startswith("x.")} for code in LANGS}
     context |= {
-        "langs": {each: catalogue(each)["language"] for each in LANGS},
+        "langs": {code: catalogue(code)["language"] for code in LANGS},
         "lang": lang,
         "w": translator,
         "message": message,

@@ -101,8 +101,8 @@ def quality_scale(values: Iterable[float], items: int, kind: Unit = "share") -> 
     """
     drawn = list(values)
     if kind != "share":
-        most = 100.0 if kind == "points" else math.inf
-        return Scale(None, _round_up(max(drawn, default=0.0) or 100.0, most), kind)
+        limit = 100.0 if kind == "points" else math.inf
+        return Scale(None, _round_up(max(drawn, default=0.0) or 100.0, limit), kind)
     if items < 5 or min(drawn, default=0.0) <= _NINES_FROM:
         return Scale()
     return Scale(floor=min(0.5 / items, 0.01), low=_NINES_FROM)
@@ -303,8 +303,8 @@ def bare_p_text(p: float) -> str:
 
 def value_text(value: float, kind: Unit = "share", places: int | None = None) -> str:
     """Return a quality without an interval, such as a point of a curve; a share with its percent sign."""
-    shown = _shown(value, _UNMEASURED_DIGITS[kind] if places is None else places, kind)
-    return f"{shown}{_NBSP}%" if kind == "share" else shown
+    text = _shown(value, _UNMEASURED_DIGITS[kind] if places is None else places, kind)
+    return f"{text}{_NBSP}%" if kind == "share" else text
 
 
 def share_text(share: float | None, places: int = 1) -> str:
@@ -401,12 +401,12 @@ def _ends(low: float, high: float, kind: Unit) -> tuple[Decimal, Decimal]:
 
 def _shown(value: float, places: int, kind: Unit) -> str:
     exact = _exact(value, kind)
-    shown = exact.quantize(_step(places), ROUND_HALF_EVEN, _WIDE)
-    if shown == 100 and exact < 100:
-        shown = exact.quantize(_step(places), ROUND_FLOOR, _WIDE)
-    elif shown == 0 and exact > 0:
-        shown = exact.quantize(_step(places), ROUND_CEILING, _WIDE)
-    return str(shown)
+    rounded = exact.quantize(_step(places), ROUND_HALF_EVEN, _WIDE)
+    if rounded == 100 and exact < 100:
+        rounded = exact.quantize(_step(places), ROUND_FLOOR, _WIDE)
+    elif rounded == 0 and exact > 0:
+        rounded = exact.quantize(_step(places), ROUND_CEILING, _WIDE)
+    return str(rounded)
 
 
 def _signed(value: Decimal) -> str:

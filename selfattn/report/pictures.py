@@ -286,7 +286,7 @@ def curves(chart: Chart, sign_of: Mapping[str, Sign]) -> Curves | None:
     def point(x: float, y: float) -> Coordinates:
         return across.place(x), 1 - scale.place(y)
 
-    labels = _push_push_apart([height * (1 - scale.place(line.spots[-1].y)) for line in lines], height)
+    labels = _pushed_apart([height * (1 - scale.place(line.spots[-1].y)) for line in lines], height)
     drawn = []
     for line, label in zip(lines, labels, strict=True):
         around = [(s.x, s.low, s.high) for s in line.spots if s.low is not None and s.high is not None]
@@ -315,7 +315,7 @@ def _value(value: float, scale: Scale) -> str:
     return value_text(value, scale.kind, None if scale.floor else 1)
 
 
-def _push_push_apart(ends: list[float], height: float) -> list[float]:
+def _pushed_apart(ends: list[float], height: float) -> list[float]:
     """Push the names at the right edge apart where they would overlap."""
     order = sorted(range(len(ends)), key=ends.__getitem__)
     places = list(accumulate((ends[k] for k in order), lambda above, end: max(end, above + _LABEL)))

@@ -304,10 +304,10 @@ def amount_of_training(record: Record, budget: float | None = None) -> Message:
         steps |= {curve.points[-1].step for curve in model.curves if curve.points}  # one that diverged has none
     batch = settings.get("batch_size")
     epochs = settings.get("epochs")
-    each = settings.get("items_per_epoch")
+    per_epoch = settings.get("items_per_epoch")
     of_epochs = None
-    if isinstance(epochs, int) and isinstance(each, int) and not settings.get("max_steps"):
-        of_epochs = epochs * each
+    if isinstance(epochs, int) and isinstance(per_epoch, int) and not settings.get("max_steps"):
+        of_epochs = epochs * per_epoch
     pairs = of_epochs if record.tuning is not None and batch is None else None
     if len(steps) == 1 and isinstance(batch, int) and not settings.get("max_tokens"):
         pairs = steps.pop() * batch * int(str(settings.get("accumulate") or 1))
@@ -379,7 +379,9 @@ def share(budget: float) -> str:
 
 def departures(plan: PlanCheck | None) -> list[Message]:
     """Say what was done otherwise than planned."""
-    return [message(f"departure.{each.kind}", what=", ".join(each.what)) for each in (plan.departures if plan else ())]
+    if plan is None:
+        return []
+    return [message(f"departure.{departure.kind}", what=", ".join(departure.what)) for departure in plan.departures]
 
 
 def failures(record: Record) -> list[Message]:

@@ -178,7 +178,7 @@ def write_tables(record: Record, out: Path, lang: str = SOURCE) -> list[Path]:
         if isinstance(block, Table) and block.rows:
             path = out / f"{block.name}.csv"
             files[path] = _csv_of(table_cells(block, lang))
-            starts[path] = [_csv_of(table_cells(block, each)[:1]).encode() for each in LANGS]
+            starts[path] = [_csv_of(table_cells(block, code)[:1]).encode() for code in LANGS]
             if block.style == "summary":
                 path = path.with_suffix(".tex")
                 files[path] = latex_of(block, lang)

@@ -354,8 +354,8 @@ def is_estimable(test: PairTest | BudgetDifference, unit: Unit) -> bool:
         >>> is_estimable(BudgetDifference(1.0, -0.5, -0.9, -0.1), "share")  # wide, but the sign is known
         True
     """
-    most = {"share": 0.25, "points": 25.0}.get(unit, math.inf)
-    return not test.low <= 0 <= test.high or (test.high - test.low) / 2 <= most
+    limit = {"share": 0.25, "points": 25.0}.get(unit, math.inf)
+    return not test.low <= 0 <= test.high or (test.high - test.low) / 2 <= limit
 
 
 def leaders(pairs: Sequence[PairTest], first: str, second: str) -> dict[str, str]:

@@ -131,8 +131,8 @@ class AttentionView:
             mean = message("attention.layer.mean", layer=layers[place], count=len(heads))
             return weights[place].mean(dim=0), mean.say(self.lang)
         head = heads[0] if head is None else head
-        shown = message("attention.layer.head", layer=layers[place], head=head).say(self.lang)
-        return weights[place][heads.index(head)], shown
+        label = message("attention.layer.head", layer=layers[place], head=head).say(self.lang)
+        return weights[place][heads.index(head)], label
 
     def picture(self, layer: int | None = None, head: int | None = None) -> Tensor:
         """Return the weights ``[t s]`` of one head, or the mean of a layer's heads; ``[s s]`` without a target.

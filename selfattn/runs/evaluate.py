@@ -157,7 +157,7 @@ def _line(name: str, values: str) -> str:
 
 def _score(value: float, ends: Sequence[float] | None, is_share: bool) -> str:
     """Write a score with its interval, shares in percent."""
-    score, *texts = (_percent(each) if is_share else f"{each:6.2f}" for each in (value, *(ends or ())))
+    score, *texts = (_percent(number) if is_share else f"{number:6.2f}" for number in (value, *(ends or ())))
     return f"{score}  [{', '.join(texts)}]" if texts else score
 
 
@@ -193,8 +193,8 @@ def alignment_lines(
     links = run.align(pairs, layer=layer, head=head, shifted=shifted, words=words)
     for pair, of_pair in zip(pairs, links, strict=True):
         sides = run.aligned_parts(pair, words=words)
-        shown = [" ".join(visible(part.replace(" ", "▁").replace("\t", "▁")) for part in side) for side in sides]
-        yield "\t".join([to_pharaoh(of_pair), *shown])
+        texts = [" ".join(visible(part.replace(" ", "▁").replace("\t", "▁")) for part in side) for side in sides]
+        yield "\t".join([to_pharaoh(of_pair), *texts])
 
 
 def align_against_gold(run: Run, gold: Sequence[GoldPair]) -> dict[str, Any]:

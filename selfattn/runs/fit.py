@@ -340,14 +340,14 @@ def _probe(model: Seq2Seq, config: RunConfig, data: TrainingSet) -> None:
     """Run the model on the longest example and the longest output, so that a failure shows before the training."""
     tokenizer = data.tokenizer
     batch = collate([data.longest], tokenizer.pad_id, tokenizer.bos_id, [0])
-    what = "read the longest pair of these data"
+    demand = "read the longest pair of these data"
     try:
         config.model.limits().check(len(data.longest.source), len(data.longest.target))
         with evaluating(model), torch.inference_mode():
             model(batch.source, batch.target_in, source_mask=batch.source_mask)
-            what = f"write {config.max_length} tokens, the most that an output may have with these data"
+            demand = f"write {config.max_length} tokens, the most that an output may have with these data"
             config.model.limits().check(len(data.longest.source), config.max_length)
             output = torch.full((1, config.max_length), tokenizer.bos_id)
             model(batch.source, output, source_mask=batch.source_mask)
     except (ValueError, IndexError) as error:
-        raise UserError(f"{config.preset}: cannot {what}: {error}") from None
+        raise UserError(f"{config.preset}: cannot {demand}: {error}") from None

@@ -212,7 +212,7 @@ class Predictor:
             beginning = prefixes[:COMPARED] if prefixes else None
             expected = self.reference.decode(read[:COMPARED], options, first=first, prefix=beginning, glossary=glossary)
             pairs = zip(expected, outputs, strict=False)
-            if differing := sum([each.text for each in a] != [each.text for each in b] for a, b in pairs):
+            if differing := sum([output.text for output in a] != [output.text for output in b] for a, b in pairs):
                 say(f"{self.path}: outputs unlike those of torch: {differing} of the first {len(expected)}")
             elif isinstance(self.model, OwnSearch) and self.path != self.reference.path:
                 count = sum(row[0].score is not None for row in expected)
@@ -408,8 +408,8 @@ def decoding_options(call: str, options: DecodingOptions | None, settings: Mappi
         raise SettingError(f"{call}: expected DecodingOptions, got {shown(options)}; settings have names: {names}")
     if options is not None and settings:
         raise SettingError(f"{call}: `{next(iter(settings))}` beside DecodingOptions; set it there")
-    (known,) = divide(settings, DecodingOptions)
-    return DecodingOptions(**known) if known else options or GREEDY
+    (of_decoding,) = divide(settings, DecodingOptions)
+    return DecodingOptions(**of_decoding) if of_decoding else options or GREEDY
 
 
 Format = Literal["onnx", "ctranslate2"]

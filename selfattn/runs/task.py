@@ -273,11 +273,11 @@ class TaskData:
         Raises:
             UserError: a file cannot be read.
         """
-        known = {name for _, name in contents_in(described)}
+        recorded = {name for _, name in contents_in(described)}
         files: dict[str, Any] = {}
         for name, value in {**vars(self.options), **vars(self.test_options)}.items():
             for path in value if isinstance(value, tuple) else [value]:
-                if isinstance(path, Path) and str(path) not in known and path.exists():
+                if isinstance(path, Path) and str(path) not in recorded and path.exists():
                     files.setdefault(name, []).append({"path": str(path), "sha256": _content_of(path)})
         return files
 

@@ -215,8 +215,8 @@ def train(
     if is_by_loss:
         data = replace(data, criterion=data.criterion.by_loss())
     if start is not None:  # whose positions the user does not choose
-        most = min(data.max_length, model.limits().target or data.max_length)
-        data = replace(data, notes=[*start.notes, *data.notes], max_length=most)
+        max_length = min(data.max_length, model.limits().target or data.max_length)
+        data = replace(data, notes=[*start.notes, *data.notes], max_length=max_length)
     sides = {
         "both": options.embeddings,
         "source": options.source_embeddings,

@@ -136,8 +136,8 @@ def make_training_set(
         return examples
 
     validation = splits.validation(training.validation_items)
-    known = splits.sample()[:_SAMPLE]
-    seen = [*known, *validation]
+    sampled = splits.sample()[:_SAMPLE]
+    seen = [*sampled, *validation]
     if pair := unclean(seen):
         advice = "clean them by selfattn.plugin.clean_pair"
         raise UserError(f"{splits.name}: {pair.source!r}, {pair.target!r}: not clean, as inputs of a run are; {advice}")
@@ -148,16 +148,16 @@ def make_training_set(
     max_length = 2 * len(longest.target)  # twice as many as the longest seen
     notes = [*splits.notes, *([] if warning is None else [warning])]
     notes.append(_vocabulary_note(tokenizer, task.vocabulary_origin() if is_new else _OF_START))
-    notes += unknown_notes(tokenizer, known, validation, is_new=is_new)
+    notes += unknown_notes(tokenizer, sampled, validation, is_new=is_new)
     if training.guided:
-        count = sum(bool(spans.get((pair.source, pair.target), pair.spans)) for pair in known)
+        count = sum(bool(spans.get((pair.source, pair.target), pair.spans)) for pair in sampled)
         if not count:
             raise SettingError("`guided`: no training pair has links; selfattn train reads a file of them (--links)")
-        notes.append(f"guided alignment: {count:,} of {len(known):,} training pairs have links")
+        notes.append(f"guided alignment: {count:,} of {len(sampled):,} training pairs have links")
     if not (is_new or allow_unknown):
-        refuse_unknown([pair.target for pair in known], tokenizer.target)
+        refuse_unknown([pair.target for pair in sampled], tokenizer.target)
     validation_examples = encode_pairs(validation, tokenizer)
-    limits = output_limits(validation, validation_examples, known, tokenizer)
+    limits = output_limits(validation, validation_examples, sampled, tokenizer)
     criterion = _criterion(validation_names(task), task.language, tokenizer, validation, limits)
     few = validation_examples[: training.look_items]
     if len(few) < len(validation):
@@ -275,7 +275,7 @@ def output_limits(
     of_target = length_in(tokenizer.target)
     source_lengths = [of_source(pair.source) for pair in pairs]
     lengths = [(source, len(example.target)) for source, example in zip(source_lengths, examples, strict=True)]
-    most = 0
+    longest_so_far = 0
     longest_of: dict[int, tuple[int, str]] = {}  # by the length of the source, the longest target and its length
     for pair in known:
         source = of_source(pair.source)
@@ -283,8 +283,8 @@ def output_limits(
         if source not in longest_of or length > longest_of[source][0]:
             longest_of[source] = (length, pair.target)
     for source, (length, target) in sorted(longest_of.items()):
-        if length > most:  # only these few are cut into tokens
-            most = length
+        if length > longest_so_far:  # only these few are cut into tokens
+            longest_so_far = length
             lengths.append((source, len(tokenizer.target.encode(target)) + 1))
     lengths.sort()
     longest = list(accumulate((target for _, target in lengths), max))

@@ -76,6 +76,6 @@ def stated_baseline(text: str | None, source: str | None, language: str) -> Base
     except ValueError:
         value = math.nan
     if not 0 < value <= highest.get(name, 0.0):
-        known = ", ".join(f"{metric} (at most {most:g})" for metric, most in sorted(highest.items()))
-        raise SettingError(f"`baseline` {text}: expected metric=value, a value above 0 of one of {known}")
+        allowed = ", ".join(f"{metric} (at most {limit:g})" for metric, limit in sorted(highest.items()))
+        raise SettingError(f"`baseline` {text}: expected metric=value, a value above 0 of one of {allowed}")
     return Baseline(name, value, " ".join(source.split()))

@@ -376,8 +376,8 @@ class SubwordTokenizer(SegmentedTokenizer):
         is_sound = is_sound and in_bytes == (set(_BYTES) if self.settings.byte_fallback else set())
         if not is_sound or not all(map(math.isfinite, self.vocabulary.values())):
             raise ValueError("its special tokens, bytes, pieces or scores are not those of a training")
-        known = "".join(piece for piece in pieces[len(SPECIALS) :] if not piece.startswith("<0x"))
-        for text in (known.replace(SPACE_MARK, " ")[:1000], " a  b", "\N{HANGUL SYLLABLE HAN}\u0301\t"):
+        characters = "".join(piece for piece in pieces[len(SPECIALS) :] if not piece.startswith("<0x"))
+        for text in (characters.replace(SPACE_MARK, " ")[:1000], " a  b", "\N{HANGUL SYLLABLE HAN}\u0301\t"):
             ids = self.encode(text)
             is_same = not self.settings.byte_fallback or self.decode(ids) == text
             if not is_same or super().encode(text) != ids:

@@ -230,8 +230,8 @@ class _Loop:
 
     def _is_over(self) -> bool:
         progress = self.state.progress
-        most = self.config.max_steps
-        return progress.epoch >= self.config.epochs if most is None else progress.step >= most
+        max_steps = self.config.max_steps
+        return progress.epoch >= self.config.epochs if max_steps is None else progress.step >= max_steps
 
     def train_to_validation(self) -> None:
         """Take steps until a validation is due or the training is over."""

@@ -287,8 +287,8 @@ def freeze(model: nn.Module, parts: Sequence[str]) -> list[str]:
             if is_table or name.startswith(f"{part}.") or fnmatchcase(name, part):
                 chosen[id(parameter)] = parameter
         if not chosen:
-            known = ", ".join(dict.fromkeys([EMBEDDINGS, *(name.partition(".")[0] for name in names)]))
-            raise SettingError(f"`freeze` {part}: no weights have this name; there are {known}, and patterns of names")
+            valid = ", ".join(dict.fromkeys([EMBEDDINGS, *(name.partition(".")[0] for name in names)]))
+            raise SettingError(f"`freeze` {part}: no weights have this name; there are {valid}, and patterns of names")
         for parameter in chosen.values():
             parameter.requires_grad_(False)
         numbers = sum(parameter.numel() for parameter in chosen.values())

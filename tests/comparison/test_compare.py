@@ -16,7 +16,7 @@ import selfattn
 from selfattn.comparison import testing as examine
 from selfattn.comparison.compare import compare
 from selfattn.comparison.options import CompareOptions
-from selfattn.comparison.preparation import choose
+from selfattn.comparison.preparation import resolve_models
 from selfattn.comparison.report import write_comparison
 from selfattn.data.dates.source import DateSource
 from selfattn.errors import UserError
@@ -171,9 +171,9 @@ def test_the_command_ends_with_the_verdict_and_the_path(cli: Cli, tmp_path: Path
 
 
 def test_all_means_every_preset() -> None:
-    assert list(choose(Dates(), CompareOptions(models=("all",), out=Path("out")))) == list(PRESETS)
+    assert list(resolve_models(Dates(), CompareOptions(models=("all",), out=Path("out")))) == list(PRESETS)
     with pytest.raises(UserError, match="model 'all' is not known"):
-        choose(Dates(), CompareOptions(models=("all", "transformer"), out=Path("out")))
+        resolve_models(Dates(), CompareOptions(models=("all", "transformer"), out=Path("out")))
 
 
 @pytest.mark.slow

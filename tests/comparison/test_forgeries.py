@@ -26,7 +26,7 @@ from selfattn.comparison.costs import COSTS, digest_of_costs
 from selfattn.comparison.plan import TUNING, ComparisonPlan, PlannedModel, read_plan
 from selfattn.comparison.report import PACKED, write_comparison
 from selfattn.comparison.tested import ANSWERS, RESULT
-from selfattn.comparison.trainings import DIVERGED, choose, digest_of_trials
+from selfattn.comparison.trainings import DIVERGED, digest_of_trials, pick_best
 from selfattn.comparison.verify import verify
 from selfattn.data.pairs import Pair
 from selfattn.errors import UserError
@@ -228,7 +228,7 @@ def exchange(first: Path, second: Path) -> None:
 
 def with_trials_and_runs_exchanged(place: Path) -> None:
     exchange(place / "tuning" / "rnn-attention-trial0", place / "tuning" / TRIAL)
-    change_plan(place, trials=choose(read_plan(place), place))
+    change_plan(place, trials=pick_best(read_plan(place), place))
     exchange(place / "runs" / RUN, place / "runs" / "rnn-plain-seed6")
     write_ledger(place)
 

@@ -410,9 +410,9 @@ def senses(kinds: int, rows: int, draws: torch.Generator) -> Batch:
 
     The target names kind and sense at either place, so that the second has to be looked up at the first.
     """
-    each = torch.arange(kinds).expand(rows, kinds)
-    full = small.FIRST + SENSES * each + torch.randint(0, SENSES, each.shape, generator=draws)
-    bare = small.FIRST + SENSES * kinds + each
+    all_kinds = torch.arange(kinds).expand(rows, kinds)
+    full = small.FIRST + SENSES * all_kinds + torch.randint(0, SENSES, all_kinds.shape, generator=draws)
+    bare = small.FIRST + SENSES * kinds + all_kinds
     order = torch.rand(rows, 2 * kinds, generator=draws).argsort(dim=1)
     source = torch.cat([full, bare], dim=1)
     target = torch.cat([full, full], dim=1)

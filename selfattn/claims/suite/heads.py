@@ -505,8 +505,8 @@ def next_values(rows: int, draws: torch.Generator) -> Batch:
     begin = torch.full((rows, 1), small.BOS)
     source = torch.cat([begin, tokens], dim=1)
     wanted = torch.cat([tokens, begin], dim=1)  # what comes next
-    known = torch.stack([is_fixed | (places >= 0), torch.zeros_like(is_fixed)], dim=2).flatten(1)
-    return small.labels(source, wanted, torch.cat([torch.zeros_like(begin, dtype=torch.bool), known], dim=1))
+    is_known = torch.stack([is_fixed | (places >= 0), torch.zeros_like(is_fixed)], dim=2).flatten(1)
+    return small.labels(source, wanted, torch.cat([torch.zeros_like(begin, dtype=torch.bool), is_known], dim=1))
 
 
 def causal(setup: Setup) -> small.Labeller:

@@ -192,9 +192,9 @@ def _member(path: Path, archive: zipfile.ZipFile) -> str:
         if not (name.endswith("/") or "__MACOSX" in name or Path(name).name.lower().startswith(_NO_DATA))
     ]
     if len(data) != 1:
-        shown = ", ".join(data[:4]) + (", ..." if len(data) > 4 else "")
-        what = f"{len(data)} files in the archive ({shown})" if data else "no file of data in the archive"
-        raise UserError(f"{path}: {what}; unpack it, and name its file{'s' * bool(data)}")
+        first_names = ", ".join(data[:4]) + (", ..." if len(data) > 4 else "")
+        found = f"{len(data)} files in the archive ({first_names})" if data else "no file of data in the archive"
+        raise UserError(f"{path}: {found}; unpack it, and name its file{'s' * bool(data)}")
     return data[0]
 
 
@@ -211,13 +211,13 @@ def checked_encoding(name: str | None) -> str | None:
     if name is None:
         return None
     try:
-        known = codecs.lookup(name).name
-        "".encode(known)  # LookupError where it encodes no text, as rot13 and base64
+        canonical = codecs.lookup(name).name
+        "".encode(canonical)  # LookupError where it encodes no text, as rot13 and base64
     except (LookupError, ValueError):
-        known = "undefined"
-    if known in _NO_CHARACTERS:
+        canonical = "undefined"
+    if canonical in _NO_CHARACTERS:
         raise SettingError(f"`encoding` {name}: unknown; expected one such as latin-1, cp1252, cp949 or shift_jis")
-    return None if known == "utf-8" else known
+    return None if canonical == "utf-8" else canonical
 
 
 def lines_of(path: Path, encoding: str | None = None) -> Iterator[str]:
@@ -264,8 +264,8 @@ def _checked_lines(path: Path, text: io.TextIOBase, used: str, *, is_given: bool
             if len(line) == _LONGEST:
                 raise UserError(f"{path}:{number}: longer than {_LONGEST >> 20} MiB; give one text a line")
             if is_given and (control := _NO_TEXT.search(line)):
-                shown = f"{path}:{number}: read as {used}, it has the control character {control[0]!a}"
-                raise UserError(f"{shown}; give the `encoding` that it is in, such as cp1252 or utf-16-le")
+                finding = f"{path}:{number}: read as {used}, it has the control character {control[0]!a}"
+                raise UserError(f"{finding}; give the `encoding` that it is in, such as cp1252 or utf-16-le")
             yield line.rstrip("\n").removesuffix("\r")
     except UnicodeError as error:
         raise _undecoded(path, used, number + 1, error) from None

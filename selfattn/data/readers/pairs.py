@@ -161,8 +161,8 @@ class PairFiles:
         Raises:
             UserError: a file is missing or cannot be read.
         """
-        known = [file["sha256"] for file in recorded_files(settings)]
-        return len(known) == len(self.paths) and [file.sha256 for file in self.files] == known
+        recorded = [file["sha256"] for file in recorded_files(settings)]
+        return len(recorded) == len(self.paths) and [file.sha256 for file in self.files] == recorded
 
     @property
     def label(self) -> str:
@@ -382,8 +382,8 @@ class PairFiles:
         """
         try:
             for part in (settings, *settings.get("sources", {}).values()):
-                known = {file["sha256"] for file in recorded_files(part)} if self.paths else ()
-                if known and all(file.sha256 in known for file in self.files):
+                digests = {file["sha256"] for file in recorded_files(part)} if self.paths else ()
+                if digests and all(file.sha256 in digests for file in self.files):
                     of_run = PairFiles.from_settings(part)
                     columns = self.columns or of_run.columns
                     return replace(self, columns=columns, encoding=self.encoding or of_run.encoding)

@@ -70,10 +70,10 @@ def heads_section(record: Record) -> tuple[b.Block, ...]:
     rows: list[tuple[str, list[b.Cell]]] = []
     pictures: list[b.Block] = []
     for number, (model, scores) in enumerate(measured):
-        most = max(scores.heads, key=lambda head: abs(head.difference))
+        strongest = max(scores.heads, key=lambda head: abs(head.difference))
         needed = sum(head.p < ALPHA for head in scores.heads)
-        values = [value_text(value, scores.unit) for value in (scores.score, most.score)]
-        place = message("heads.place", layer=most.layer, head=most.head)
+        values = [value_text(value, scores.unit) for value in (scores.score, strongest.score)]
+        place = message("heads.place", layer=strongest.layer, head=strongest.head)
         rows.append((model, [values[0], f"{len(scores.heads)}", f"{needed}", b.Styled(place), values[1]]))
         if len(scores.heads) > 1:
             caption = message("heads.caption", model=model, metric=name)
@@ -190,8 +190,8 @@ def gates_section(record: Record) -> tuple[b.Block, ...]:
     heads = ("gates.gate", "col.model", "gates.result", "gates.value", "gates.limit", "gates.reason")
     columns = tuple(b.Column(message(key), numeric=k in (3, 4)) for k, key in enumerate(heads))
     rows = tuple(_gate(record, gate) for gate in sorted(record.gates, key=lambda gate: gate.passed))
-    shown = max(10, sum(not gate.passed for gate in record.gates))
-    return b.Paragraph(message("gates.text")), b.Table("gates", columns, rows, shown=shown)
+    num_rows = max(10, sum(not gate.passed for gate in record.gates))
+    return b.Paragraph(message("gates.text")), b.Table("gates", columns, rows, shown=num_rows)
 
 
 def _gate(record: Record, gate: Gate) -> b.Row:
@@ -201,8 +201,8 @@ def _gate(record: Record, gate: Gate) -> b.Row:
     result = "gates.passed" if gate.passed else "gates.noted" if gate.note else "gates.failed"
     value, limit = (NONE if number is None else f"{number:.3g}" for number in (gate.value, gate.limit))
     says_numbers = gate.passed or gate.limit  # a gate without a limit names the runs that differ
-    what = Message(name_key("gate", f"{gate.name}.what"), texts={SOURCE: gate.reason})
-    finding = what if says_numbers else gate.reason
+    description = Message(name_key("gate", f"{gate.name}.what"), texts={SOURCE: gate.reason})
+    finding = description if says_numbers else gate.reason
     cells = (named(record, "gate", gate.name), model, message(result), value, limit, finding)
     return b.Row(cells, tone="bad" if result == "gates.failed" else "")
 

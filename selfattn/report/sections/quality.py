@@ -446,7 +446,7 @@ def _runs_table(target: Target, record: Record) -> b.Table:
     heads = [message("target.col.run", number=number) for number in range(1, count + 1)]
     rows = []
     for model in ranked(record):
-        cells = [_examples_text(each, target) for each in target.models[model.name].examples]
+        cells = [_examples_text(examples, target) for examples in target.models[model.name].examples]
         rows.append((model.name, cells + [NONE] * (count - len(cells))))
     return b.model_table("arrivals", heads, rows)
 

@@ -44,18 +44,18 @@ def trial_charts(record: Record) -> tuple[b.Chart, ...]:
 
 def _trial_chart(record: Record, budget: float | None) -> b.Chart:
     lines: list[b.ChartLine] = []
-    most = 1
+    longest = 1
     for model in record.models:
         scores = [trial_score(record, trial) for trial in _trials_at(model, budget)]
-        known = [score for score in scores if score is not None]
-        best = expected_best(known, record.headline.better) if known else []
+        with_score = [score for score in scores if score is not None]
+        best = expected_best(with_score, record.headline.better) if with_score else []
         spots = tuple(b.Spot(float(number), value) for number, value in enumerate(best, 1))
         lines.append(b.ChartLine(model.name, spots))
-        most = max(most, len(best))
-    step = max(1, most // _MARKS)
-    numbers = sorted({1, *range(step, most + 1, step)})
+        longest = max(longest, len(best))
+    step = max(1, longest // _MARKS)
+    numbers = sorted({1, *range(step, longest + 1, step)})
     marks = tuple((float(number), str(number)) for number in numbers)
-    across = Scale(None, float(max(2, most)), "number", 1.0, marks=marks)
+    across = Scale(None, float(max(2, longest)), "number", 1.0, marks=marks)
     caption = message("trials.caption", **measured(record), training=amount_of_training(record, budget))
     name = "trials" if budget is None else f"trials-{budget:g}"
     return quality_chart(record, name, caption, lines, message("trials.unit"), across=across)
@@ -94,8 +94,8 @@ def sensitivity(record: Record) -> b.Table:
         for name, text in spaces.get(model.name, {}).items():
             axis = parse_axis(f"{name}={text}")
             for label, scores in _parts(record, _trials_at(model, None), axis):
-                shown = value_text(fmean(scores), record.headline.kind) if scores else NONE
-                rows.setdefault((name, label), {})[model.name] = f"{shown} ({len(scores)})"
+                mean_text = value_text(fmean(scores), record.headline.kind) if scores else NONE
+                rows.setdefault((name, label), {})[model.name] = f"{mean_text} ({len(scores)})"
     names = [model.name for model in record.models]
     body = (b.Row((*head, *(cells.get(name, NONE) for name in names))) for head, cells in rows.items())
     return b.Table("sensitivity", columns, tuple(body))
@@ -186,7 +186,7 @@ def tuning_blocks(record: Record) -> tuple[b.Block, ...]:
 
 def _tuned(record: Record, model: Model) -> tuple[TextLike, ...]:
     seconds = [trial.seconds for trial in model.trials if trial.seconds is not None]
-    known = amount(sum(seconds)) if len(seconds) == len(model.trials) else NONE
+    duration = amount(sum(seconds)) if len(seconds) == len(model.trials) else NONE
     chosen: dict[float | None, list[str]] = {}
     for trial in model.trials:
         if trial.chosen:
@@ -197,7 +197,7 @@ def _tuned(record: Record, model: Model) -> tuple[TextLike, ...]:
         text = message("tuning.also", chosen=text, budget=share(budget or 1.0), settings=settings)
     scores = [trial.valid for trial in model.trials if trial.chosen and not trial.budget and trial.valid is not None]
     valid = value_text(fmean(scores), record.headline.kind) if scores else NONE
-    return str(len(model.trials)), known, valid, text
+    return str(len(model.trials)), duration, valid, text
 
 
 def _settings(trial: TuningTrial) -> str:
@@ -206,13 +206,13 @@ def _settings(trial: TuningTrial) -> str:
 
 def _trials(record: Record, model: Model, name: str) -> b.Table:
     """Return all trials of a model, the best on validation items first."""
-    most = record.budgets.cells[-1].budget if record.budgets else 1.0
+    main_budget = record.budgets.cells[-1].budget if record.budgets else 1.0
     sign = -1 if record.headline.better == "higher" else 1
     rows = []
     for trial in sorted(model.trials, key=lambda trial: math.inf if trial.valid is None else sign * trial.valid):
         text = NONE if trial.valid is None else value_text(trial.valid, record.headline.kind)
         valid = message("tuning.is_chosen", value=text) if trial.chosen else text
-        rows.append(b.Row((valid, _settings(trial), share(trial.budget or most), str(trial.seed))))
+        rows.append(b.Row((valid, _settings(trial), share(trial.budget or main_budget), str(trial.seed))))
     heads = (message(key) for key in ("tuning.valid", "col.setting", "tuning.budget", "tuning.seed"))
     return b.Table(name, tuple(b.Column(head, numeric=k > 1) for k, head in enumerate(heads)), tuple(rows))
 
@@ -223,9 +223,9 @@ def budgets_section(record: Record) -> tuple[b.Block, ...]:
     budgets = record.budgets
     if budgets is None:
         return ()
-    most = budgets.cells[-1]
-    spent = most.steps if budgets.unit == "steps" else most.examples or 0
-    full = {"steps": f"{most.steps:,}"} | {budgets.unit: f"{round(spent / most.budget):,}"}
+    main = budgets.cells[-1]
+    spent = main.steps if budgets.unit == "steps" else main.examples or 0
+    full = {"steps": f"{main.steps:,}"} | {budgets.unit: f"{round(spent / main.budget):,}"}
     return (
         b.Paragraph(message(f"budgets.{budgets.unit}", **full)),
         _budget_chart(record, budgets),
