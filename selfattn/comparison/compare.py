@@ -38,7 +38,7 @@ from selfattn.results.record import Record
 from selfattn.runs.ledger import read_ledger, seal_step
 from selfattn.runs.record import used_plugins
 from selfattn.runs.task import TaskData, headline, metric_names, task_class
-from selfattn.runs.train import gathered, rehearsal
+from selfattn.runs.train import merge_settings, rehearsal
 from selfattn.streams import seed_for
 from selfattn.training.config import TrainingSettings
 from selfattn.words.messages import SOURCE, message
@@ -104,7 +104,7 @@ def compare(
         training={"epochs": 3}, task_options={"locales": ("ko_KR",)})``
     """
     kind = task_class(task)
-    settings_by_name = gathered(
+    settings_by_name = merge_settings(
         settings, options, CompareOptions, training, task_options, kind.Options, kind.TestOptions
     )
     trainings, chosen = prepare(task, settings_by_name)

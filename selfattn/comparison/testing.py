@@ -29,7 +29,7 @@ from selfattn.evaluation.gates import TestSet, baseline_gate, model_gates, outpu
 from selfattn.evaluation.metrics import make_metric
 from selfattn.results.record import Cost, Gate, HeadScores, ModelAlignment, ShownAttention
 from selfattn.runs.directory import WEIGHTS, RunDirectory
-from selfattn.runs.evaluate import answer, examples_of, know_nothing
+from selfattn.runs.evaluate import answer, examples_of, uniform_outputs
 from selfattn.runs.heads import layers_with_heads, score_heads
 from selfattn.runs.load import build_model
 from selfattn.runs.run import Run
@@ -241,7 +241,7 @@ def count_failed(path: Path, task: TaskData, tests: TestSet, tokenizer: Tokenize
     """
 
     def answers(pairs: Sequence[Pair]) -> tuple[Answer, ...]:
-        outputs = [NOTHING] * len(pairs) if task.takes_pairs else know_nothing(pairs, tokenizer)
+        outputs = [NOTHING] * len(pairs) if task.takes_pairs else uniform_outputs(pairs, tokenizer)
         return tuple(map(Answer.to, pairs, outputs))
 
     tested = answers(tests.pairs)

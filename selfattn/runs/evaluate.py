@@ -264,7 +264,7 @@ def validate(run: Run, metric: str) -> float:
     return measures[metric]
 
 
-def know_nothing(pairs: Sequence[Pair], tokenizer: Tokenizer) -> list[Output]:
+def uniform_outputs(pairs: Sequence[Pair], tokenizer: Tokenizer) -> list[Output]:
     """Return the outputs of a language model for which all tokens are equally probable: of a training that diverged."""
     counts = [len(tokenizer.encode(pair.target)) + 1 for pair in pairs]
     return [_counted(TargetScore(-count * math.log(len(tokenizer)), count)) for count in counts]

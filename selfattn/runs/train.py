@@ -176,7 +176,7 @@ def train(
         raise SettingError(f"`observers`: expected a list of selfattn.Observer objects, got {shown(observers)}")
     # settings
     task_kind = task_class(task)
-    by_name = gathered(settings, options, TrainOptions, training, task_options, task_kind.Options)
+    by_name = merge_settings(settings, options, TrainOptions, training, task_options, task_kind.Options)
     of_run, of_training, of_task = divide(by_name, TrainOptions, TrainingConfig, task_kind.Options)
     if "out" not in of_run:
         raise SettingError("`out`: give the directory of the run")
@@ -365,7 +365,7 @@ def with_settings(config: ModelConfig, settings: Sequence[str], model: str = "")
     return override(config, values)
 
 
-def gathered(
+def merge_settings(
     flat: Settings, options: object, kind: type[Any], training: object, task_options: object, *task_kinds: type[Any]
 ) -> dict[str, Any]:
     """Return the settings of a call by name, wherever they stand.
@@ -382,7 +382,7 @@ def gathered(
         SettingError: a setting is given twice or in the wrong place, or one of the objects is of another class.
 
     Example:
-        >>> gathered({"lr": 0.1}, None, TrainOptions, {"epochs": 3}, None)
+        >>> merge_settings({"lr": 0.1}, None, TrainOptions, {"epochs": 3}, None)
         {'lr': 0.1, 'epochs': 3}
     """
     settings = dict(flat)

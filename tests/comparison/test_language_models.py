@@ -23,7 +23,7 @@ from selfattn.evaluation.gates import unigrams
 from selfattn.evaluation.metrics import counts_agree, make_metric, read_counts
 from selfattn.report.write import RESULTS
 from selfattn.results.record import read_record
-from selfattn.runs.evaluate import answer, know_nothing
+from selfattn.runs.evaluate import answer, uniform_outputs
 from selfattn.runs.load import load
 from selfattn.runs.run import Run
 from selfattn.runs.task import task_of_settings
@@ -77,7 +77,7 @@ def test_for_a_uniform_model_bits_are_the_logarithm_of_the_vocabulary(compared: 
     assert make_metric("bits_per_character").of(outputs, pairs) == pytest.approx(bits)
     assert make_metric("perplexity").of(outputs, pairs) == pytest.approx(len(run.tokenizer))
     # A diverged training counts as such a model.
-    assert all(map(counts_agree, outputs, [output.text for output in know_nothing(pairs, run.tokenizer)]))
+    assert all(map(counts_agree, outputs, [output.text for output in uniform_outputs(pairs, run.tokenizer)]))
 
 
 def test_the_ratio_of_sums_decides_not_the_mean_of_ratios() -> None:

@@ -22,7 +22,7 @@ from selfattn.errors import SettingError, UserError
 from selfattn.runs.predictor import checked_texts
 from selfattn.runs.run import Run
 from selfattn.runs.task import task_class
-from selfattn.runs.train import TrainOptions, TrainSettings, gathered
+from selfattn.runs.train import TrainOptions, TrainSettings, merge_settings
 from selfattn.runs.train import train as train_on
 from selfattn.tasks.dates import DateOptions, Dates
 from selfattn.training.config import TrainingConfig, TrainingSettings
@@ -65,7 +65,7 @@ def prepared(
     task: str | Dates, options: Any = None, training: Any = None, task_options: Any = None, **flat: Any
 ) -> Any:
     kind = task_class(task)
-    settings = gathered(flat, options, CompareOptions, training, task_options, kind.Options, kind.TestOptions)
+    settings = merge_settings(flat, options, CompareOptions, training, task_options, kind.Options, kind.TestOptions)
     trainings, _ = prepare(task, settings)
     return trainings.command, trainings.options, trainings.recipe
 
