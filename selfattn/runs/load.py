@@ -20,7 +20,7 @@ from selfattn.models.protocol import Seq2Seq
 from selfattn.ownership import new_directory, remove_remains
 from selfattn.processes import choose_device
 from selfattn.runs.directory import CONFIG, TOKENIZER, WEIGHTS, RunDirectory, check_is_free, files_in, foreign_kind
-from selfattn.runs.predictor import Engine, format_of
+from selfattn.runs.predictor import Engine, export_format
 from selfattn.runs.run import Run, export_once, open_exported
 from selfattn.settings import command_line, shown
 from selfattn.tokenizers.protocol import Tokenizer
@@ -74,7 +74,7 @@ def load(
         raise UserError(f"{directory.path}: a model of Hugging Face ({kind}), not a run{advice}")
     config = directory.config()
     tokenizer = directory.tokenizer()
-    if (kind := format_of(directory.path)) is not None:
+    if (kind := export_format(directory.path)) is not None:
         if device.type != "cpu":
             raise UserError(f"{directory.path}: an exported run computes on the CPU; load the run")
         return Run(directory.path, config, open_exported(directory.path, kind).eval(), tokenizer)
@@ -189,7 +189,7 @@ def average_kept(path: Path, out: Path, *, last: int | None = None) -> list[int]
     """
     directory = RunDirectory(path)
     config = directory.config()
-    if format_of(path) is not None:
+    if export_format(path) is not None:
         raise UserError(f"{path}: is an exported run; average the run that it was made from, and export the result")
     steps = kept_steps(directory)
     if not steps:

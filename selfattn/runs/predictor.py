@@ -412,7 +412,7 @@ def decoding_options(call: str, options: DecodingOptions | None, settings: Mappi
     return DecodingOptions(**of_decoding) if of_decoding else options or GREEDY
 
 
-Format = Literal["onnx", "ctranslate2"]
+ExportFormat = Literal["onnx", "ctranslate2"]
 Engine = Literal["torch", "onnx", "ctranslate2"]
 MODEL_FILES = "*.onnx*", "ctranslate2/*"
 NOTE = ".compared.json"  # hidden, so no file of the run
@@ -436,14 +436,14 @@ class Compared(Plain):
     alike: Mapping[str, int]
 
 
-def format_of(path: Path) -> Format | None:
+def export_format(path: Path) -> ExportFormat | None:
     """Return the format of an exported run; None for a run with its weights."""
     if (path / "step.onnx").exists():
         return "onnx"
     return "ctranslate2" if (path / "ctranslate2/model.bin").exists() else None
 
 
-def export_place(path: Path, engine: Format) -> Path:
+def export_place(path: Path, engine: ExportFormat) -> Path:
     """Return where :func:`export_once` keeps the export of a run."""
     full = path.resolve()
     repository = full.parent.parent

@@ -25,13 +25,13 @@ from selfattn.runs.attention_view import AttentionView, view_attention
 from selfattn.runs.directory import CONFIG, TOKENIZER, RunDirectory, check_is_free
 from selfattn.runs.predictor import (
     MODEL_FILES,
-    Format,
+    ExportFormat,
     Predictor,
     checked_pairs,
     checked_text,
     checked_texts,
+    export_format,
     export_place,
-    format_of,
 )
 from selfattn.runs.task import TaskData, task_of_run
 from selfattn.settings import shown
@@ -224,7 +224,7 @@ class Run(Predictor):
         """
         return Run(self.path, self.config, edited(self.model, *edits), self.tokenizer)
 
-    def export(self, to: Format, out: str | os.PathLike[str], *, quantize: Quantized | None = None) -> Path:
+    def export(self, to: ExportFormat, out: str | os.PathLike[str], *, quantize: Quantized | None = None) -> Path:
         """Write the run in the format of another program, into a new directory that `selfattn.load` opens as a run.
 
         Args:
@@ -283,7 +283,7 @@ class Run(Predictor):
         return cleaned
 
 
-def open_exported(path: Path, kind: Format) -> Seq2Seq:
+def open_exported(path: Path, kind: ExportFormat) -> Seq2Seq:
     """Open the model of an exported run.
 
     Raises:
@@ -300,14 +300,14 @@ def open_exported(path: Path, kind: Format) -> Seq2Seq:
 
 
 def export(
-    run: Run, to: Format, out: Path, quantize: Quantized | None = None, *, advice: str = "choose another `out`"
+    run: Run, to: ExportFormat, out: Path, quantize: Quantized | None = None, *, advice: str = "choose another `out`"
 ) -> None:
     """Write a run in another format; see :meth:`selfattn.runs.run.Run.export`."""
     path = run.path
     config = run.config
-    if to not in get_args(Format):
-        raise SettingError(f"export: `to`: expected one of {', '.join(get_args(Format))}, got {shown(to)}")
-    if format_of(path) is not None:
+    if to not in get_args(ExportFormat):
+        raise SettingError(f"export: `to`: expected one of {', '.join(get_args(ExportFormat))}, got {shown(to)}")
+    if export_format(path) is not None:
         raise UserError(f"{path}: is an exported run already; export the run that it was made from")
     if quantize is not None and to != "ctranslate2":
         raise SettingError(f"`quantize` is for ctranslate2; {to} keeps the weights of the training")
@@ -331,7 +331,7 @@ def export(
         RunDirectory(folder).write_record(RunDirectory(path).record())
 
 
-def export_once(run: Run, engine: Format) -> Path:
+def export_once(run: Run, engine: ExportFormat) -> Path:
     """Return the directory of a run in the format of an engine: itself, or ``RUN-ENGINE`` beside it, made where needed.
 
     Of a run from the Hub, the export lies in the cache of ``huggingface_hub`` for files of other libraries, not among
@@ -341,10 +341,10 @@ def export_once(run: Run, engine: Format) -> Path:
         UserError: a package is missing, the engine does not support the model, or what is there is of another training.
     """
     path = run.path
-    if format_of(path) == engine:
+    if export_format(path) == engine:
         return path
     out = export_place(path, engine)
-    if format_of(out) != engine:
+    if export_format(out) != engine:
         if out.exists() and (not out.is_dir() or names_in(out)):
             raise UserError(f"{out}: is in the way of the export for {engine}, and is none; move it away")
         advice = f"export the run to another place by selfattn export --to {engine} --out DIRECTORY, and use that"
@@ -352,7 +352,7 @@ def export_once(run: Run, engine: Format) -> Path:
             export(run, engine, out, advice=advice)
             say(f"{out}: exported for {engine}, for this and later calls")
         except UserError:
-            if format_of(out) != engine:  # another process was not faster
+            if export_format(out) != engine:  # another process was not faster
                 raise
     records = [replace(RunDirectory(folder).record(), files={}) for folder in (path, out)]
     if records[0] != records[1]:

@@ -11,7 +11,7 @@ from small_runs import Cli
 
 import selfattn
 from selfattn.files import write_text
-from selfattn.runs.predictor import format_of
+from selfattn.runs.predictor import export_format
 from selfattn.runs.run import Run
 
 pytest.importorskip("fcntl", reason="simulates what it does not have")
@@ -75,7 +75,7 @@ def test_a_run_leaves(runs: dict[str, Run], tmp_path: Path) -> None:
     pytest.importorskip("ctranslate2", reason="needs the extra [ctranslate2]")
     out = tmp_path / "out"
     out.mkdir()  # an empty directory may be there
-    assert format_of(runs["transformer"].export("ctranslate2", out)) == "ctranslate2"
+    assert export_format(runs["transformer"].export("ctranslate2", out)) == "ctranslate2"
     assert refused_names(tmp_path) == []
 
 

@@ -36,7 +36,7 @@ from selfattn.data.readers.rows import (
     RawRecord,
     Understood,
     chosen_columns,
-    format_of,
+    file_format,
     is_anki,
     is_encodable,
     is_object,
@@ -211,7 +211,7 @@ class PairFiles:
     @property
     def is_book(self) -> bool:
         """Whether they are the book's file, which has its own split."""
-        return len(self.paths) == 1 and format_of(self.files[0]) == "book"
+        return len(self.paths) == 1 and file_format(self.files[0]) == "book"
 
     @property
     def corpora(self) -> list[str]:

@@ -21,8 +21,8 @@ from selfattn.errors import SettingError, UserError, number_of
 
 Columns = tuple[str, str] | None
 """Names or numbers of the columns of source and target; None for the usual ones."""
-Format = Literal["tsv", "csv", "jsonl", "bars", "anki", "scan", "book"]
-FORMAT_NAMES: dict[Format, str] = {
+FileFormat = Literal["tsv", "csv", "jsonl", "bars", "anki", "scan", "book"]
+FORMAT_NAMES: dict[FileFormat, str] = {
     "tsv": "TSV",
     "csv": "CSV",
     "jsonl": "JSON lines",
@@ -31,7 +31,7 @@ FORMAT_NAMES: dict[Format, str] = {
     "scan": "IN: source OUT: target",
     "book": "the book's format",
 }
-ENDINGS: dict[str, Format] = {".tsv": "tsv", ".tab": "tsv", ".csv": "csv"}
+ENDINGS: dict[str, FileFormat] = {".tsv": "tsv", ".tab": "tsv", ".csv": "csv"}
 ENDINGS |= {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl"}
 """Endings of the names of files of pairs."""
 BARS = " ||| "
@@ -39,7 +39,7 @@ SCAN = re.compile("IN: (.+?) OUT: (.+)")
 """A line of SCAN's files."""
 _USUAL = ("source", "target")
 _FIRST = ("1", "2")
-_TABLES: tuple[Format, ...] = ("csv", "tsv", "bars")
+_TABLES: tuple[FileFormat, ...] = ("csv", "tsv", "bars")
 _WORDS = set(
     """
     source target src tgt trg input output sentence translation text label question answer sentence1 sentence2 original
@@ -185,7 +185,7 @@ class Understood:
     """
 
     file: LearnedFile
-    kind: Format
+    kind: FileFormat
     records: Callable[[Iterable[str], str], Iterator[RawRecord]]
     layout: "Layout | None" = None
 
@@ -225,7 +225,7 @@ def first_line(file: LearnedFile) -> str:
     return next((line for line in file.head if line.strip()), "")
 
 
-def format_of(file: LearnedFile) -> Format | None:
+def file_format(file: LearnedFile) -> FileFormat | None:
     """Return the format of a file of pairs.
 
     It follows the file's name (``.tsv``, ``.tab``, ``.csv``, ``.jsonl``, ``.ndjson``, ``.json``, in any case; the
@@ -245,14 +245,19 @@ def format_of(file: LearnedFile) -> Format | None:
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     path = Path(folder, "date.txt")
         ...     _ = path.write_text("2/10/93   _1993-02-10\\n")
-        ...     format_of(LearnedFile.learn(path))
+        ...     file_format(LearnedFile.learn(path))
         'book'
     """
     first = first_line(file)
     if is_anki(file):
         return "anki"
-    signs: dict[Format, Any] = {"jsonl": first.lstrip().startswith("{"), "tsv": "\t" in first, "bars": BARS in first}
-    signs |= {"scan": SCAN.fullmatch(first), "book": "_" in first}
+    signs: dict[FileFormat, Any] = {
+        "jsonl": first.lstrip().startswith("{"),
+        "tsv": "\t" in first,
+        "bars": BARS in first,
+        "scan": SCAN.fullmatch(first),
+        "book": "_" in first,
+    }
     told = next((kind for kind, is_there in signs.items() if is_there), None)
     kind = ENDINGS.get(file.name.suffix.lower(), told)
     if kind == "jsonl":
@@ -308,7 +313,7 @@ def understand(file: LearnedFile, columns: Columns = None, tag: str | None = Non
     Raises:
         UserError: the format cannot be told; a chosen column is not there, or the format has none to choose.
     """
-    kind = format_of(file)
+    kind = file_format(file)
     if tag is not None and kind not in ("jsonl", *_TABLES):
         raise SettingError(f"{file.path}: `tag` is for tables and JSON lines; leave it out, or give such a file")
     if kind == "jsonl":
