@@ -182,7 +182,7 @@ def _departures(comparison: Path, plan: ComparisonPlan, runs: RunTable[Tested]) 
     planned = [run for run in plan.runs() if run.label in configs]
     unplanned = [run.label for run in planned if not _is_as_planned(plan, run, configs[run.label])]
     first = tested[0]
-    others = [] if digest_of(first.answered.pairs) == sealed.get("test") else [first.path.name]
+    others = [] if pairs_digest(first.answered.pairs) == sealed.get("test") else [first.path.name]
     if "tested" in sealed:  # of older plans, the test items alone
         others += [run.path.name for run in tested if digest_of_tests(run.answered) != sealed["tested"]]
     yield from check_ledger(comparison, plan.seal, changed, {run.path.name: run.digest for run in tested})
@@ -282,12 +282,12 @@ def decisions(plan: ComparisonPlan, trainings: Trainings) -> dict[str, Any]:
     data, tests = trainings.data(plan.first_seed)
     sources = {pair.source or pair.target for pair in tests.validation}
     shared = sum((pair.source or pair.target) in sources for pair in tests.pairs)
-    validation = digest_of(tests.validation) | {"in_test": shared}
+    validation = pairs_digest(tests.validation) | {"in_test": shared}
     return of_plan(plan) | {
         "recipe": {name: value for name, value in encode(trainings.recipe).items() if name != "seed"},
         "decoding": encode(trainings.task.decoding),
         "data": dict(data.settings),
-        "test": digest_of(tests.pairs),
+        "test": pairs_digest(tests.pairs),
         "tested": digest_of_tests(tests),
         "validation": validation,
     }
@@ -298,7 +298,7 @@ def of_plan(plan: ComparisonPlan) -> dict[str, Any]:
     return {name: value for name, value in encode(plan).items() if name not in NOT_SEALED}
 
 
-def digest_of(pairs: Sequence[Pair]) -> dict[str, Any]:
+def pairs_digest(pairs: Sequence[Pair]) -> dict[str, Any]:
     """Return number and SHA-256 of pairs."""
     return {"items": len(pairs), "sha256": fingerprint([[pair.source, pair.target] for pair in pairs])}
 

@@ -14,7 +14,7 @@ from selfattn.codec import Plain, line_of, read, short
 from selfattn.comparison.analysis import OUTPUTS as KIND
 from selfattn.comparison.analysis import JudgedOutputs, measure, read_given, signatures_beside
 from selfattn.comparison.options import OutputsOptions
-from selfattn.comparison.report import check_out, outputs_for_sections, publish
+from selfattn.comparison.report import check_report_place, outputs_for_sections, publish
 from selfattn.comparison.tested import Answer, Answered, RunTable
 from selfattn.data.readers.lines import checked_encoding
 from selfattn.errors import SettingError, UserError, number_of, say
@@ -99,7 +99,7 @@ def compare_outputs(
         )[0]
     )
     command = command_line("compare outputs", changed(options))
-    check_out(options.out, command)
+    check_report_place(options.out, command)
     used = checked_encoding(encoding)
     judged = Judged(
         command,

@@ -8,10 +8,10 @@ from pathlib import Path
 from selfattn.codec import Plain, encode, read
 from selfattn.comparison import outputs, scores
 from selfattn.comparison.analysis import measure
-from selfattn.comparison.check import digest_of, read_published
+from selfattn.comparison.check import pairs_digest, read_published
 from selfattn.comparison.plan import ComparisonPlan, read_plan
 from selfattn.comparison.record import make_record
-from selfattn.comparison.report import PACKED, check_out, unpacked
+from selfattn.comparison.report import PACKED, check_report_place, unpacked
 from selfattn.comparison.tested import Answered, RunTable, Tested, by_model, read_runs
 from selfattn.errors import UserError
 from selfattn.evaluation.gates import output_gates
@@ -114,7 +114,7 @@ class Carried(Plain):
         runs = {model.name: list(model.seeds) for model in self.frame.models}
         if by_model(outputs.main, lambda run: run.seed) != runs:
             raise UserError(f"{CARRIED}: has other runs than its record; {_ADVICE}")
-        if seal is None or not seal.is_true or encode(seal.decides.get("test")) != digest_of(outputs.first.pairs):
+        if seal is None or not seal.is_true or encode(seal.decides.get("test")) != pairs_digest(outputs.first.pairs):
             raise UserError(f"{CARRIED}: has other test items than the sealed plan; {_ADVICE}")
         return measure(self.frame, self.data, outputs)
 
@@ -158,7 +158,7 @@ def rewrite_external(folder: Path, out: Path, lang: str = SOURCE) -> tuple[Recor
         UserError: what is packed does not belong to the record, or the report cannot be written.
     """
     record = read_record(folder / RESULTS)
-    check_out(out, record.command)
+    check_report_place(out, record.command)
     with unpacked(folder / PACKED) as (files, sha256):
         judged = read_external(files) if sha256 == record.outputs_sha256 else None
         if judged is None:

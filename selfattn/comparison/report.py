@@ -66,7 +66,7 @@ def write_comparison(comparison: Path, out: Path, lang: str = SOURCE) -> tuple[R
     examples = [(pair.source, pair.target) for pair in runs.first.answered.pairs[:EXAMPLES]]
     paths = {name: run.path for name, run in best.items()}
     demo = write_best(paths, out / DEMO, lang, examples, [model.name for model in record.models])
-    files = files_of(comparison, plan, demo=demo)  # whether there is one is part of the record
+    files = packed_files(comparison, plan, demo=demo)  # whether there is one is part of the record
     record = replace(record, outputs_sha256=pack(files, out / PACKED), demo=demo)
     return record, write_report(record, out, lang, outputs_for_sections(outputs_of(runs)))
 
@@ -105,7 +105,7 @@ def publish(judged: Elsewhere, out: Path, lang: str) -> tuple[Record, ReportFile
     return record, write_report(record, out, lang, judged.outputs())
 
 
-def check_out(out: Path, command: str) -> None:
+def check_report_place(out: Path, command: str) -> None:
     """Refuse a directory with another experiment, or with the report of another comparison.
 
     Args:
@@ -135,7 +135,7 @@ def check_free_of_others(out: Path) -> None:
         check_ours(out / name)
 
 
-def files_of(comparison: Path, plan: ComparisonPlan, *, demo: bool) -> dict[str, bytes]:
+def packed_files(comparison: Path, plan: ComparisonPlan, *, demo: bool) -> dict[str, bytes]:
     """Return all files of a comparison but weights: plan, ledger, times, runs and trials, by path inside of it.
 
     Args:
@@ -183,8 +183,8 @@ def unpacked(path: Path) -> Iterator[tuple[Path, str]]:
     with TemporaryDirectory() as folder:
         try:
             content = lzma.LZMADecompressor().decompress(read_bytes(path, advice=_PACKED_ADVICE), _LARGEST)
-            with tarfile.open(fileobj=io.BytesIO(content)) as archive:
-                archive.extractall(folder, filter="data")
+            with tarfile.open(fileobj=io.BytesIO(content)) as tar:
+                tar.extractall(folder, filter="data")
         except (lzma.LZMAError, tarfile.TarError, EOFError) as error:
             raise UserError(f"{path}: is not packed by selfattn ({error}); {_PACKED_ADVICE}") from None
         yield Path(folder), hashlib.sha256(content).hexdigest()

@@ -22,7 +22,7 @@ from selfattn import __version__
 from selfattn.codec import Plain, line_of, read
 from selfattn.comparison.analysis import measure_scores, signatures_beside
 from selfattn.comparison.options import ScoresOptions
-from selfattn.comparison.report import check_out, publish
+from selfattn.comparison.report import check_report_place, publish
 from selfattn.data.readers.lines import inner_name, likely_encoding
 from selfattn.errors import SettingError, UserError, all_visible, number_of, say
 from selfattn.evaluation.buckets import ItemScores
@@ -112,7 +112,7 @@ def compare_scores(
     content = as_parquet(scores)
     packed = Packed(judged, content, judged.read(scores))
     cells = packed.table.cells
-    check_out(options.out, command)
+    check_report_place(options.out, command)
     runs = sum(map(len, cells.systems.values()))
     counts = {"systems": len(cells.systems), "files": runs, "items": len(cells.items)}
     say(message("progress.outputs", **{name: f"{count:,}" for name, count in counts.items()}).say(options.lang))

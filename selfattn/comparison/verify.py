@@ -13,7 +13,7 @@ from typing import Any
 from selfattn.codec import short
 from selfattn.comparison.packed import made_again, read_external, record_of
 from selfattn.comparison.plan import ComparisonPlan, planned_trials, read_plan
-from selfattn.comparison.report import PACKED, archive, files_of, unpacked
+from selfattn.comparison.report import PACKED, archive, packed_files, unpacked
 from selfattn.comparison.tested import Answer, Answered, RunTable, Tested, read_runs
 from selfattn.comparison.trainings import ENDED
 from selfattn.decoding.options import DecodingOptions
@@ -75,7 +75,7 @@ def verify(place: Path, items: int | None = None) -> Iterator[Recomputation]:
                 yield finding
         yield from _trials_again(file.parent, plan, every=items is None)
     again = made_again(file.parent, plan, runs, RunTable.gather(rows))
-    content = archive(files_of(file.parent, plan, demo=again.demo))
+    content = archive(packed_files(file.parent, plan, demo=again.demo))
     yield from compare_records(record, replace(again, outputs_sha256=hashlib.sha256(content).hexdigest()))
 
 

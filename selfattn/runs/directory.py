@@ -107,7 +107,7 @@ class RunDirectory:
             check_ours(path / CONFIG)
             tokenizer.save(path / TOKENIZER)
             run.write_config(config)
-            files = {path / CONFIG, *(path / TOKENIZER / name for name in files_of(tokenizer))}
+            files = {path / CONFIG, *(path / TOKENIZER / name for name in tokenizer_files(tokenizer))}
             if others := set(_regular_files(path / TOKENIZER)) - files:
                 raise UserError(f"{min(others)}: is not a file of this training; remove it, or choose another `out`")
             run.write_record(record, files)
@@ -381,7 +381,7 @@ def _tied_names(model: nn.Module) -> list[list[str]]:
     return list(names.values())
 
 
-def files_of(tokenizer: Tokenizer) -> dict[str, bytes]:
+def tokenizer_files(tokenizer: Tokenizer) -> dict[str, bytes]:
     """Return the files that a tokenizer saves, by their paths."""
     with tempfile.TemporaryDirectory() as folder:
         tokenizer.save(folder)

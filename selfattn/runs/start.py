@@ -27,8 +27,8 @@ from selfattn.runs.directory import (
     WEIGHTS,
     RunDirectory,
     files_in,
-    files_of,
     foreign_kind,
+    tokenizer_files,
 )
 from selfattn.runs.hub import fetch, is_address
 from selfattn.runs.load import load
@@ -330,7 +330,7 @@ def reopen(path: Path, config: RunConfig, tokenizer: Tokenizer, command: str) ->
     if not saved.longest_source:  # older runs name none, and keep one limit for all outputs
         config = replace(config, longest_source=0)
     _check_settings(path, saved, config)
-    if files_of(tokenizer) != files_in(path / TOKENIZER):
+    if tokenizer_files(tokenizer) != files_in(path / TOKENIZER):
         raise UserError(f"{path / TOKENIZER}: not the tokenizer of these data; choose another `out`")
     earlier = record.command.rpartition(" && ")[0] if is_pending else record.command
     changes = {"status": "interrupted", "command": f"{earlier} && {command} --resume"}
@@ -423,8 +423,8 @@ def token_settings(tokenizer: Tokenizer) -> dict[str, tuple[Any, ...]]:
         >>> settings["tokenizer"], settings["separate"]
         (('characters',), (False,))
     """
-    source = kind_of(tokenizer.source)
-    target = kind_of(tokenizer.target)
+    source = tokenizer_kind(tokenizer.source)
+    target = tokenizer_kind(tokenizer.target)
     side = tokenizer.target
     lines = side.lines if isinstance(side, KeptTokenizer) else ()
     settings = getattr(side.base if isinstance(side, KeptTokenizer) else side, "settings", None)
@@ -439,16 +439,16 @@ def token_settings(tokenizer: Tokenizer) -> dict[str, tuple[Any, ...]]:
     }
 
 
-def kind_of(tokenizer: Tokenizer) -> tuple[str, ...]:
+def tokenizer_kind(tokenizer: Tokenizer) -> tuple[str, ...]:
     """Return the kind of a tokenizer of one side, as its option names it; nothing for one of a plugin.
 
     Example:
         >>> from selfattn.tokenizers.listed import CharTokenizer
-        >>> kind_of(CharTokenizer("ab"))
+        >>> tokenizer_kind(CharTokenizer("ab"))
         ('characters',)
     """
     if isinstance(tokenizer, KeptTokenizer):
-        return kind_of(tokenizer.base)
+        return tokenizer_kind(tokenizer.base)
     if isinstance(tokenizer, ListedTokenizer):
         return (tokenizer.unit,)
     settings = getattr(tokenizer, "settings", None)
