@@ -1,10 +1,6 @@
-"""Runs that share the luck of a tuning, and trainings that fail: by hand, against SciPy, and in simulation."""
+"""Runs that share the luck of a tuning, and trainings that fail: by hand and against SciPy."""
 
-import importlib
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -19,13 +15,6 @@ def runs_of(**scores: list[float]) -> RunScores:
     arrays = {name: np.array(values) for name, values in scores.items()}
     count = sum(map(len, scores.values()))
     return RunScores(arrays, np.zeros((count, count)), 10**6, bounds=(0.0, 1.0))
-
-
-@pytest.fixture(scope="module")
-def benchmarks() -> Iterator[Any]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(Path(__file__).resolve().parents[2])
-        yield lambda name: importlib.import_module(f"benchmarks.{name}")
 
 
 # --- tunings ----------------------------------------------------------------------------------------------------------
@@ -88,12 +77,3 @@ def test_tunings_stay_the_units_where_runs_failed() -> None:
     others = runs.without({"a": flags})
     assert others.units("a").tolist() == pytest.approx([0.905, 0.9, 0.91])
     assert failing(runs, a=flags.tolist()).pair("a", "b").seeds == 3
-
-
-@pytest.mark.parametrize("errors", [False, True])
-@pytest.mark.parametrize("world", ["95 %, 3 in 10 fail; 95 %", "95 %, 5 in 10 fail; 95 %"])
-def test_equal_models_of_which_one_fails_are_seldom_told_apart(benchmarks: Any, errors: bool, world: str) -> None:
-    failing = benchmarks("failing")
-    for seeds in (3, 5):
-        shares = failing.outcomes(*failing.WORLDS[world], seeds, repeats=60, seed=(1,), errors=errors)
-        assert shares["wrong"] <= 0.1  # of 60; docs/statistics.md has 1,000
