@@ -165,6 +165,7 @@ def take_steps(
     replica = stepper.replica
     processes = stepper.processes
     warmup_steps = stepper.warmup_steps(total_steps)
+    trained = list(replica.model.parameters())
     for number, group in enumerate(groups, first):
         lr = config.lr * lr_factor(config.schedule, number, total_steps=total_steps, warmup_steps=warmup_steps)
         for parameters in stepper.optimizer.param_groups:
@@ -190,7 +191,7 @@ def take_steps(
         if not math.isfinite(value):  # only then is the description of the examples worth its time
             check_finite("loss", value, number, lr, config.precision, stepper.described(group))
         if config.clip_norm:
-            torch.nn.utils.clip_grad_norm_(replica.model.parameters(), config.clip_norm)
+            torch.nn.utils.clip_grad_norm_(trained, config.clip_norm)
         stepper.optimizer.step()
         if average is not None:
             average.stepped()
