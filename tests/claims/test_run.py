@@ -2,8 +2,10 @@
 
 import json
 import os
+import random
 import signal
 import time
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
@@ -14,9 +16,11 @@ from counted_claim import Counted, measure, page_texts
 from selfattn.claims.claim import Arm, Setup
 from selfattn.claims.page import document_of, write_pages
 from selfattn.claims.run import join_records, judge_claims, read_record
+from selfattn.codec import read
 from selfattn.errors import SettingError, UserError
 from selfattn.registry import CLAIMS
 from selfattn.report.text import markdown_of
+from selfattn.results.claims import ClaimsRecord, Trial
 
 
 def tried(counted: Counted) -> list[float | None]:
@@ -126,6 +130,20 @@ def test_trials_and_record_are_checked(counted: Counted, tmp_path: Path) -> None
     written.write_text(written.read_text().replace("7.01", "1.01"))
     with pytest.raises(UserError, match=r"claims\.json: was changed or damaged"):
         read_record(tmp_path)
+
+
+@pytest.mark.parametrize("count", [20, pytest.param(2000, marks=pytest.mark.reliability)])
+def test_a_flipped_bit_is_named_or_changes_nothing(counted: Counted, tmp_path: Path, count: int) -> None:
+    write_pages(measure([counted], tmp_path), tmp_path)
+    chance = random.Random(count)
+    for path in (tmp_path / "claims.json", tmp_path / "trials" / "counted.a-seed1001.json"):
+        content, kind = path.read_bytes(), ClaimsRecord if path.name == "claims.json" else Trial
+        before = read(kind, path, advice="")
+        for _ in range(count):
+            place, bit = chance.randrange(len(content)), 1 << chance.randrange(8)
+            path.write_bytes(content[:place] + bytes([content[place] ^ bit]) + content[place + 1 :])
+            with suppress(UserError):
+                assert read(kind, path, advice="") == before
 
 
 def test_a_trial_that_fails_is_told_and_the_others_finish(

@@ -136,6 +136,7 @@ FORGED: dict[str, tuple[Callable[[Path], object], dict[str, tuple[str, ...]]]] =
         lambda place: change_plan(place, matching=replace(read_plan(place).matching, limit=10.0, allowed_apart=False)),
         {"plan": ("matching",)},
     ),
+    "seeds": (lambda place: change_plan(place, seeds=1), {"plan": ("seeds",), "missing": BY_SEED[4:]}),
     "fewer seeds": (with_fewer_seeds, {"plan": ("ledger", *BY_SEED), "missing": BY_SEED[4:]}),
     "recipe and test": (
         with_another_recipe_and_test,
@@ -168,6 +169,10 @@ def test_a_forged_comparison_is_not_as_planned(name: str, copy: Path) -> None:
     forge(copy)
     found = departures(copy)
     assert {kind: set(what) for kind, what in found.items()} == {kind: set(what) for kind, what in expected.items()}
+    if name == "seeds":
+        plan = write_comparison(copy, copy.parent / "again")[0].plan
+        assert plan is not None
+        assert (plan.seeds, plan.planned_seeds) == (1, 2)
     if name == "tags and a failure":
         write_comparison(copy, copy)
         assert differing(copy) == [f"{RUN} (diverged)"]
