@@ -238,7 +238,7 @@ def reading(path: Path, advice: str) -> Iterator[None]:
     except FileNotFoundError:
         raise UserError(f"{path}: no such file; {advice}") from None
     except OSError as error:
-        raise UserError(f"{path}: cannot be read ({error.strerror}); {advice}") from None
+        raise UserError(f"{path}: cannot be read ({error.strerror or error}); {advice}") from None
 
 
 def make_directory(path: Path) -> None:

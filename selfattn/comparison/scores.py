@@ -9,9 +9,11 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
-from itertools import combinations
+from itertools import combinations, islice
 from pathlib import Path
+from textwrap import shorten
 from typing import Any, NamedTuple, Self, TypeAlias, get_args
+from unicodedata import normalize
 
 import numpy as np
 import numpy.typing as npt
@@ -49,6 +51,7 @@ _SPARSEST = 20  # cells for each score; a table with more has other items for ev
 NOT_A_FILE = "<scores>"
 _LARGEST = 1e100  # score; squares of larger ones are infinite
 _FEW = 10_000  # runs, which no table has too many of
+_BLOCKS = 64  # of a text file, of 1 MB each, that are read before their names are put together
 Codes: TypeAlias = npt.NDArray[np.int32]
 """For each row the number of its name."""
 Scores: TypeAlias = Any
@@ -432,38 +435,72 @@ def _arrow(scores: Scores, label: str) -> pa.Table:
                 table.column_names  # noqa: B018  # decodes the headings, which may not be UTF-8
                 return table
         if isinstance(scores, bytes):
-            scores = parquet.read_table(pa.BufferReader(scores), read_dictionary=list(_LABELS), pre_buffer=False)
+            return _read_parquet(scores)
         return pa.table(scores)
     except (pa.ArrowException, TypeError, ValueError) as error:
         is_text = isinstance(scores, str | Path) and inner_name(Path(scores)).suffix.lower() != ".parquet"
         if is_text and (encoding := likely_encoding(Path(scores))):
             raise UserError(f"{label}: looks like {encoding}, not UTF-8; save the file as UTF-8") from None
-        raise UserError(f"{label}: is no table that can be read ({' '.join(str(error).split())}); {_ADVICE}") from None
+        reason = " ".join("; ".join(map(str, error.args)).split())
+        raise UserError(f"{label}: is no table that can be read ({reason}); {_ADVICE}") from None
 
 
 def _read(path: Path) -> pa.Table:
     ending = inner_name(path).suffix.lower()
     if ending in _TABULAR:
-        types = dict.fromkeys(_LABELS, pa.dictionary(pa.int32(), pa.string()))
         parse = csv.ParseOptions(delimiter=_TABULAR[ending], newlines_in_values=ending == ".csv")
-        try:  # a known type halves the memory
-            numbers = csv.ConvertOptions(column_types=types | {"score": pa.float64()})
-            return csv.read_csv(path, parse_options=parse, convert_options=numbers)
+        try:
+            return _read_csv(path, parse, pa.float64())
         except pa.ArrowInvalid:  # true and false, or no scores
-            return csv.read_csv(path, parse_options=parse, convert_options=csv.ConvertOptions(column_types=types))
+            table = _read_csv(path, parse, pa.string())
+        with suppress(pa.ArrowInvalid, KeyError):
+            place = table.column_names.index("score")
+            table = table.set_column(place, "score", table["score"].cast(pa.bool_()))
+        return table
     if ending in _JSON:
         with pa.input_stream(path) as file:
             return json.read_json(file)
     if ending != ".parquet":
         raise UserError(f"{path}: unknown ending; {_ADVICE}")
-    return parquet.read_table(path, read_dictionary=list(_LABELS), pre_buffer=False)
+    return _read_parquet(path)
+
+
+def _read_parquet(source: Path | bytes) -> pa.Table:
+    def opened() -> Any:
+        return pa.BufferReader(source) if isinstance(source, bytes) else source
+
+    names = []
+    for column in parquet.read_schema(opened()):
+        if column.name in _LABELS and (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+            names.append(column.name)
+    with parquet.ParquetFile(opened(), read_dictionary=names) as file:
+        return _gather(map(file.read_row_group, range(file.num_row_groups)), file.schema_arrow)
+
+
+def _read_csv(path: Path, parse: csv.ParseOptions, score: pa.DataType) -> pa.Table:
+    types = dict.fromkeys(_LABELS, pa.dictionary(pa.int32(), pa.string())) | {"score": score}
+    with csv.open_csv(path, parse_options=parse, convert_options=csv.ConvertOptions(column_types=types)) as blocks:
+        if not set(blocks.schema.names) <= {*types}:
+            return blocks.schema.empty_table()  # which is refused by the names of its columns
+        groups = iter(lambda: list(islice(blocks, _BLOCKS)), [])
+        return _gather(map(pa.Table.from_batches, groups), blocks.schema)
+
+
+def _gather(parts: Iterable[pa.Table], schema: pa.Schema) -> pa.Table:
+    """Put parts of a table together, each with one list of names: those of all its blocks would fill the memory."""
+    table = schema.empty_table()
+    for part in parts:
+        table = pa.concat_tables([table, part.unify_dictionaries().combine_chunks()])
+        pa.default_memory_pool().release_unused()
+    return table
 
 
 def _cells(source: Scores, label: str, *, leave_out: bool) -> Cells:
     """Put the scores in their cells; every row belongs to one, and every cell needs one."""
     table = _arrow(source, label)
     if missing := [name for name in _NEEDED if name not in table.column_names]:
-        raise UserError(f"{label}: no column {', '.join(missing)}; {_ADVICE}")
+        found = shorten(", ".join(map(repr, table.column_names)), 100) or "none"
+        raise UserError(f"{label}: no column {', '.join(missing)}, found {found}; {_ADVICE}")
     names = table.column_names
     if unknown := [name for name in names if name not in (*_LABELS, "score") or names.count(name) > 1]:
         expected = ", ".join((*_LABELS, "score"))
@@ -489,6 +526,11 @@ def _cells(source: Scores, label: str, *, leave_out: bool) -> Cells:
     del table
     pa.default_memory_pool().release_unused()
     systems = texts("system", "")
+    by_name: dict[str, list[str]] = {}
+    for name in systems:
+        by_name.setdefault(" ".join(normalize("NFC", name).split()), []).append(name)
+    if twins := [names for names in by_name.values() if len(names) > 1]:
+        raise UserError(f"{label}: systems {twins[0][0]!r} and {twins[0][1]!r} look alike; give each another name")
     runs = texts("run", "1")
     metrics = texts("metric", "score")
     if len(systems) * len(runs) > max(_FEW, len(scores)):
@@ -559,18 +601,22 @@ def _coded(column: pa.ChunkedArray, name: str, label: str) -> tuple[Codes, pa.Ar
         whole = column.unify_dictionaries().combine_chunks()
         whole = whole if pa.types.is_dictionary(whole.type) else whole.dictionary_encode()
         names = whole.dictionary.cast(pa.string()).fill_null("")
+        if pa.types.is_floating(whole.dictionary.type):
+            names = compute.replace_substring_regex(names, "^nan$", "")
     except pa.ArrowException:
         raise UserError(f"{label}: {name}: expected names or numbers, found {column.type}") from None
-    if whole.null_count or (name != "group" and compute.any(compute.equal(names, "")).as_py()):
-        row = 1 + next(row for row, value in enumerate(whole) if value.as_py() in (None, ""))
-        raise UserError(f"{label}: no {name} in row {row:,}; every row needs it")
+    is_empty = compute.equal(names, "").take(whole.indices)
+    is_missing = is_empty.is_null() if name == "group" else is_empty.fill_null(True)
+    if (row := compute.index(is_missing, True).as_py()) >= 0:
+        raise UserError(f"{label}: no {name} in row {row + 1:,}; every row needs it")
     return np.asarray(whole.indices.cast(pa.int32())), names
 
 
 def _numbers(column: pa.ChunkedArray, place: Any) -> Array:
     """Return scores as numbers; none is missing or infinite."""
     kind = column.type
-    if not (pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind)):
+    is_number = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
+    if not pa.types.is_boolean(kind) and not any(test(kind) for test in is_number):
         values = ((row, value.as_py()) for row, value in enumerate(column))
         row, value = next((cell for cell in values if not _is_number(cell[1])), (0, column[0].as_py()))
         raise UserError(f"{place(row)}: expected true, false or a number as its score, found {value!r}")

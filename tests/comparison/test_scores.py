@@ -4,6 +4,7 @@ import gzip
 import json
 import re
 from collections.abc import Callable, Iterator
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -155,6 +156,16 @@ BAD: dict[str, tuple[Callable[[Rows], Rows], list[str], str]] = {
     "nan": (lambda t: [*t[:-1], t[-1] | {"score": float("nan")}], [], r"system b, run 2, item i39: .*finite.*none"),
     "infinite": (lambda t: [*t[:-1], t[-1] | {"score": float("inf")}], [], r"system b, run 2, item i39: .*finite"),
     "one name": (lambda t: [row | {"system": "a"} for row in t], [], r"system a, run 0, item i0: two scores"),
+    "alike": (
+        lambda t: [row | {"system": {"a": "a", "b": "a "}[row["system"]]} for row in t],
+        [],
+        r"systems 'a' and 'a ' look alike; give each another name",
+    ),
+    "forms": (
+        lambda t: [row | {"system": {"a": "\xe9", "b": "e\u0301"}[row["system"]]} for row in t],
+        [],
+        r"look alike; give each another name",
+    ),
     "twice": (lambda t: [*t, t[5]], [], r"system a, run 0, item i5: two scores"),
     "others": (
         lambda t: [row | {"item": f"{row['system']}{row['item']}"} for row in t],
@@ -213,6 +224,31 @@ def test_what_does_not_fit_is_refused_in_one_line(case: str | int, tmp_path: Pat
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("t.csv", b"system;item;score\na;1;1\n", "no column system, item, score, found 'system;item;score'; give"),
+        ("t.csv", b"system,item,score\na,1,true\na,2,0.5x\n", "expected true, false or a number as its score, found"),
+        ("t.csv", b"system,item,score\na,1,0x1F\na,2,1\n", "system a, item 1: expected true, false or a number"),
+        ("t.csv", b'system,item,score\na,1,"0,5"\na,2,1\n', "system a, item 1: expected true, false or a number"),
+        (
+            "t.jsonl",
+            b'{"system": "a", "item": 1, "score": null}\n',
+            "system a, item 1: expected true, false or a number",
+        ),
+        ("t.jsonl", b'{"system": "a", "item": null, "score": 1}\n', "no item in row 1; every row needs it"),
+        ("t.jsonl", b'[{"system": "a", "item": 1, "score": 1}]', "t.jsonl: is no table that can be read"),
+    ],
+)
+def test_a_file_that_does_not_fit_is_refused_in_one_line(
+    name: str, content: bytes, message: str, tmp_path: Path, cli: Cli
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    done = cli("compare", "scores", tmp_path / name, "--out", tmp_path / "out")
+    assert (done.code, done.err.count("\n")) == (2, 1), done.err
+    assert message in done.err, done.err
+
+
 def test_a_plan_says_how_many_runs_and_items_it_takes(tmp_path: Path, cli: Cli) -> None:
     pd.DataFrame(rows()).to_csv(tmp_path / "t.csv", index=False)
     done = cli("compare", "scores", "--plan", tmp_path / "t.csv", "--detect", "5")
@@ -249,3 +285,46 @@ def test_more_items_never_need_more_runs_and_caution_needs_no_fewer() -> None:
     assert counts == sorted(counts, reverse=True)
     assert (runs_needed(spread.cautious(), 0.4, 200) or 101) >= counts[2]
     assert runs_needed(spread, 0.001, 100) is None
+
+
+GIVEN: dict[str, tuple[dict[str, list[Any]], str]] = {
+    "texts": (
+        {"score": ["1", "0", "x", "1"]},
+        "system b, item 1: expected true, false or a number as its score, found 'x'",
+    ),
+    "kinds": ({"score": [1, "x", 1, 1]}, "is no table that can be read"),
+    "nan": ({"score": [1.0, float("nan"), 1.0, 1.0]}, "system a, item 2: expected a finite number"),
+    "lengths": ({"score": [1]}, "is no table that can be read"),
+    "item": ({"item": [1.0, float("nan")] * 2}, "no item in row 2; every row needs it"),
+    "run": ({"run": [1, 1, None, 1]}, "no run in row 3; every row needs it"),
+    "lists": ({"item": [[1], [2]] * 2}, "item: expected names or numbers, found list"),
+}
+
+
+@pytest.mark.parametrize(("change", "message"), GIVEN.values(), ids=GIVEN)
+@pytest.mark.parametrize("as_parquet", [False, True])
+def test_columns_that_do_not_fit_are_refused_in_one_line(
+    change: dict[str, list[Any]], message: str, as_parquet: bool, tmp_path: Path
+) -> None:
+    given: Any = {"system": ["a", "a", "b", "b"], "item": [1, 2, 1, 2], "score": [1, 0, 1, 1]} | change
+    if as_parquet and "no table" not in message:
+        parquet.write_table(pa.table(given), tmp_path / "t.parquet")
+        given = tmp_path / "t.parquet"
+    with pytest.raises(UserError, match=message) as caught:
+        score_table(given)
+    assert "\n" not in str(caught.value)
+
+
+def test_decimals_are_numbers_and_blocks_of_a_file_are_put_together(tmp_path: Path) -> None:
+    """Parts of a file have lists of names of their own; a name keeps its number in all of them."""
+    items = [str(item) for item in np.random.default_rng(0).permutation(3000)]
+    table = {"system": ["a"] * 3000 + ["b"] * 3000, "item": items + items[::-1]}
+    table["score"] = [Decimal(item) / 8 + (system == "a") for system, item in zip(*table.values(), strict=True)]
+    expected = score_table(table)
+    assert expected.estimates["a"].mean == pytest.approx(2999 / 16 + 1)
+    assert expected.pairs[0].difference == pytest.approx(1)
+    parquet.write_table(pa.table(table), tmp_path / "t.parquet", row_group_size=700)
+    pd.DataFrame(table).to_csv(tmp_path / "t.csv", index=False)
+    for name in ("t.parquet", "t.csv"):
+        found = score_table(tmp_path / name)
+        assert found.cells.equals(expected.cells)
