@@ -405,6 +405,7 @@ def score_table(
         raise SettingError(f"`unit` {unit}: expected one of {', '.join(get_args(Unit))}")
     label = label_of(scores)
     cells = _cells(scores, label, leave_out=leave_out)
+    pa.default_memory_pool().release_unused()
     return ScoreTable(label, cells, tuple(_metrics(cells, label, texts, unit)))
 
 
