@@ -1,6 +1,7 @@
 """Trainings side by side: the same bits however many go on at once; a process that dies or is stopped loses nothing."""
 
 import json
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -86,6 +87,20 @@ def frozen(out: Path, process: subprocess.Popen[str], behind: str = "run.json") 
         time.sleep(0.02)
     process.kill()
     raise AssertionError(process.communicate())
+
+
+@pytest.mark.slow
+def test_the_same_bits_however_many_go_on_at_once(tmp_path: Path) -> None:
+    for jobs, out in enumerate((tmp_path / "alone", tmp_path / "out"), 1):
+        compare("dates", out=out, jobs=jobs, **SETTINGS | {"items_per_epoch": 64})
+    assert not [child for child in multiprocessing.active_children() if "Loky" in child.name]  # nobody to wait for
+    assert weights(tmp_path / "out") == weights(tmp_path / "alone")
+    record = json.loads((tmp_path / "out" / "runs" / LABELS[0] / "run.json").read_text())
+    assert record["machine"]["threads"] == 1
+    command = json.loads((tmp_path / "out" / "plan.json").read_text())["command"]
+    assert "--jobs" not in command  # what comes out does not depend on it
+    for label in LABELS:
+        assert f"{label} 2/2" in Logs(tmp_path / "out").log(label).read_text()
 
 
 @pytest.mark.slow
