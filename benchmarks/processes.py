@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from itertools import repeat
 from tempfile import TemporaryDirectory
 
 import torch
@@ -17,7 +18,7 @@ from selfattn.data.batches import stream_batches
 from selfattn.data.pairs import Example
 from selfattn.distributed import Processes
 from selfattn.training.config import TrainingConfig
-from selfattn.training.step import Stepper, make_optimizer
+from selfattn.training.step import Stepper, make_optimizer, take_steps
 from selfattn.training.weights import Replica
 
 CORES = os.cpu_count() or 1
@@ -97,7 +98,8 @@ def replica_step() -> training.Step:
     model = training.build(training.tiny(), vocab_size=training.VOCABULARY, pad_id=0, seed=0).train()
     stepper = Stepper(Replica(model, processes), make_optimizer(model, config), config, torch.Generator())
     batch = training.drawn(training.ROWS, training.LENGTH, training.LENGTH, training.VOCABULARY)
-    return lambda: stepper.step([batch], 1000, total_steps=100_000, epoch=0)
+    steps = take_steps(stepper, repeat([batch]), total_steps=100_000, first=1000)
+    return lambda: next(steps)
 
 
 def data_parallel(bench: Bench, steps: int = 2) -> Row:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import repeat
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,7 +19,7 @@ from selfattn.data.pairs import Example
 from selfattn.models.build import build
 from selfattn.models.families import PRESETS, EncoderDecoderConfig, TransformerConfig
 from selfattn.training.config import TrainingConfig
-from selfattn.training.step import Stepper, make_optimizer
+from selfattn.training.step import Stepper, make_optimizer, take_steps
 from selfattn.training.weights import Replica
 
 Step = Callable[[], object]
@@ -58,7 +59,8 @@ def ours(config: Any, batch: Batch, device: str, *, precision: str = "float32", 
     settings = TrainingConfig(batch_size=len(batch.indices), precision=named, label_smoothing=smoothing)
     model = build(config, vocab_size=_size(batch), pad_id=0, seed=0).to(device).train()
     stepper = Stepper(Replica(model), make_optimizer(model, settings), settings, torch.Generator())
-    return lambda: stepper.step([batch], 1000, total_steps=100_000, epoch=0)
+    steps = take_steps(stepper, repeat([batch]), total_steps=100_000, first=1000)
+    return lambda: next(steps)
 
 
 def dates_step(name: str = "transformer") -> Step:
