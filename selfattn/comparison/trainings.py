@@ -178,7 +178,7 @@ class Trainings(Runner[Training | Race]):
                     path,
                     command=self.command,
                     device=self.options.device,
-                    label=trial.label,
+                    label=reporter.label,  # of the race, whose validations the display does not print one by one
                     resume=True,
                     observers=[reporter, _Limit(at_most)],
                     curve_points=_CURVE_POINTS if trial.tested else 0,

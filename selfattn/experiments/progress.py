@@ -105,6 +105,7 @@ class Reporter(Observer):
 
     def __init__(self, logs: Logs, label: str, *, is_first: bool = False) -> None:
         self.logs = logs
+        self.label = label
         self.file = logs.file(label)
         self.is_first = is_first
         self._progress = Progress(os.getpid())

@@ -119,7 +119,7 @@ def test_resuming_changes_nothing(finished):
     assert again.target == record.target
 
 
-def test_the_same_command_gives_the_same_numbers_however_many_go_on_at_once(finished, tmp_path):
+def test_the_same_command_gives_the_same_numbers_however_many_go_on_at_once(finished, tmp_path, capsys):
     _, record = finished
     here = sys.modules[__name__]
     cloudpickle.register_pickle_by_value(here)  # this file is no module of a worker
@@ -128,6 +128,8 @@ def test_the_same_command_gives_the_same_numbers_however_many_go_on_at_once(fini
     finally:
         cloudpickle.unregister_pickle_by_value(here)
     assert again.target == record.target
+    looks = [line for line in capsys.readouterr().err.splitlines() if "  loss " in line]
+    assert len(looks) == 4  # the last one of each race; all are in the logs
     assert not [child for child in multiprocessing.active_children() if "Loky" in child.name]  # nobody to wait for
     assert "--jobs" not in read_plan(tmp_path / "two").command  # what comes out does not depend on it
 
