@@ -1,20 +1,17 @@
 """Judge outputs of systems that were trained anywhere: from files of lines to the same record and report."""
 
-import platform
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from itertools import chain, combinations
 from pathlib import Path
 from typing import Self, TypeAlias
 
-from selfattn import __version__
 from selfattn.codec import Plain, line_of, read, short
 from selfattn.comparison.analysis import OUTPUTS as KIND
-from selfattn.comparison.analysis import JudgedOutputs, measure, read_given, signatures_beside
+from selfattn.comparison.analysis import JudgedOutputs, measure, read_given
 from selfattn.comparison.options import OutputsOptions
-from selfattn.comparison.report import check_report_place, outputs_for_sections, publish
+from selfattn.comparison.report import check_report_place, external_record, made_now, outputs_for_sections, publish
 from selfattn.comparison.tested import Answer, Answered, RunTable
 from selfattn.data.readers.lines import checked_encoding
 from selfattn.errors import SettingError, UserError, number_of, say
@@ -23,7 +20,7 @@ from selfattn.evaluation.translation_metrics import Bleu, missing_tokeniser, scr
 from selfattn.registry import is_name
 from selfattn.report.blocks import Outputs
 from selfattn.report.write import ReportFiles
-from selfattn.results.record import SCHEMA, Model, Recomputation, Record
+from selfattn.results.record import Recomputation, Record
 from selfattn.settings import changed, command_line, divide
 from selfattn.words.messages import SOURCE, message
 
@@ -102,25 +99,23 @@ def compare_outputs(
     check_report_place(options.out, command)
     used = checked_encoding(encoding)
     judged = Judged(
-        command,
-        datetime.now().astimezone().isoformat(timespec="seconds"),
-        {"selfattn": __version__, "python": platform.python_version()},
-        options.metric,
-        _read(reference, used),
-        {name: tuple(_read(run, used) for run in runs) for name, runs in systems.items()},
-        None if source is None else _read(source, used),
-        None if tags is None else _read(tags, used),
-        language,
-        margin,
-        encoding,
-        options.train,
+        **made_now(command),
+        metric=options.metric,
+        reference=_read(reference, used),
+        systems={name: tuple(_read(run, used) for run in runs) for name, runs in systems.items()},
+        source=None if source is None else _read(source, used),
+        tags=None if tags is None else _read(tags, used),
+        language=language,
+        margin=margin,
+        encoding=encoding,
+        train=options.train,
     )
     judged.check()
     counts = {"systems": len(systems), "files": len(judged.runs), "items": len(judged.reference.texts)}
     say(message("progress.outputs", **{name: f"{count:,}" for name, count in counts.items()}).say(options.lang))
     if train is not None:
         judged = replace(judged, words=judged.word_counts(_read(train, used)))
-    return publish(judged, options.out, options.lang)
+    return publish(judged.record(), judged.packed(), options.out, options.lang, judged.outputs())
 
 
 @dataclass(frozen=True)
@@ -260,27 +255,12 @@ class Judged(Plain):
         """Score the outputs."""
         metrics = self.metrics
         first = metrics[0]
-        labels = {name: file.label for name in ("reference", "source", "tags") if (file := getattr(self, name))}
-        settings = labels | {"train": self.train, "language": self.language}
-        models = []
-        for name, runs in self.systems.items():
-            seeds = tuple(range(1, len(runs) + 1))
-            models.append(Model(name, False, 0, seeds, {}, run_dirs=tuple(run.label for run in runs)))
-        frame = Record(
-            schema=SCHEMA,
-            task=KIND,
-            created=self.created,
-            command=self.command,
-            environment=self.environment,
-            settings={name: value for name, value in settings.items() if value is not None},
-            test_items=len(self.reference.texts),
-            models=tuple(models),
-            headline=first.headline,
-            units={metric.name: metric.unit for metric in metrics},
-            signatures=signatures_beside(first.headline, metrics),
-            margin=self.margin,
-            trained=False,
-        )
+        files = {name: file.label for name in ("reference", "source", "tags") if (file := getattr(self, name))}
+        settings = files | {"train": self.train, "language": self.language}
+        given = {name: value for name, value in settings.items() if value is not None}
+        runs = {name: [run.label for run in runs] for name, runs in self.systems.items()}
+        made = {name: getattr(self, name) for name in ("command", "created", "environment", "margin")}
+        frame = external_record(KIND, runs, metrics, given, **made)
         return measure(frame, {"kind": KIND, "language": first.language, "metric": first.name}, self.table())
 
     def packed(self) -> dict[str, bytes]:

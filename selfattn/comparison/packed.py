@@ -135,7 +135,7 @@ def is_external(folder: Path) -> bool:
     return not (folder / PLAN).exists() and results.is_file() and not read_record(results).trained
 
 
-def read_external(folder: Path) -> outputs.Judged | scores.Packed | None:
+def read_external(folder: Path) -> outputs.Judged | scores.JudgedScores | None:
     """Read what was packed, and is unpacked in a directory; None where it is a comparison of trained runs.
 
     Raises:
@@ -143,7 +143,7 @@ def read_external(folder: Path) -> outputs.Judged | scores.Packed | None:
     """
     if (folder / outputs.JUDGED).is_file():
         return outputs.Judged.unpacked(folder)
-    return scores.Packed.unpacked(folder) if (folder / scores.JUDGED).is_file() else None
+    return scores.JudgedScores.unpacked(folder) if (folder / scores.JUDGED).is_file() else None
 
 
 def rewrite_external(folder: Path, out: Path, lang: str = SOURCE) -> tuple[Record, ReportFiles]:

@@ -3,21 +3,26 @@
 import hashlib
 import io
 import lzma
+import platform
 import tarfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import datetime
 from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Protocol
+from typing import Any
 
+from selfattn import __version__
+from selfattn.comparison.analysis import signatures_beside
 from selfattn.comparison.costs import COSTS
 from selfattn.comparison.plan import ComparisonPlan, planned_trials, read_plan
 from selfattn.comparison.record import make_record, outputs_of
 from selfattn.comparison.tested import ANSWERS, RESULT, Answered, RunTable, read_runs
 from selfattn.demo.page import EXAMPLES, write_best
 from selfattn.errors import SettingError, UserError
+from selfattn.evaluation.metrics import Metric
 from selfattn.experiments.plan import PLAN
 from selfattn.files import make_directory, read_bytes, write_bytes, writing
 from selfattn.ownership import check_ours
@@ -25,7 +30,7 @@ from selfattn.report.blocks import Outputs
 from selfattn.report.ranking import ranked
 from selfattn.report.sections.models import DEMO
 from selfattn.report.write import RESULTS, ReportFiles, check_report, write_report
-from selfattn.results.record import Record, read_record
+from selfattn.results.record import SCHEMA, Model, Record, read_record
 from selfattn.runs.directory import CONFIG, CURVE, METRICS, RECORD
 from selfattn.runs.ledger import LEDGER
 from selfattn.words.messages import SOURCE
@@ -78,31 +83,59 @@ def outputs_for_sections(table: RunTable[Answered]) -> Outputs:
     return Outputs(tuple(pair.source for pair in pairs), tuple(pair.target for pair in pairs), written)
 
 
-class Elsewhere(Protocol):
-    """Results of systems that were trained elsewhere, with what they are judged by: the record is a function of it."""
-
-    def record(self) -> Record:
-        """Judge them."""
-
-    def packed(self) -> Mapping[str, bytes]:
-        """Return the files from which the same is made again, by name."""
-
-    def outputs(self) -> Outputs | None:
-        """Return what sections of plugins see; None without texts."""
+def made_now(command: str) -> dict[str, Any]:
+    """Return what says how and when results of systems that were trained elsewhere are judged, by field of a record."""
+    created = datetime.now().astimezone().isoformat(timespec="seconds")
+    versions = {"selfattn": __version__, "python": platform.python_version()}
+    return {"command": command, "created": created, "environment": versions}
 
 
-def publish(judged: Elsewhere, out: Path, lang: str) -> tuple[Record, ReportFiles]:
-    """Judge results of systems that were trained elsewhere, and write the report with what is packed beside it.
+def external_record(
+    task: str, runs: Mapping[str, Sequence[str]], metrics: Sequence[Metric], settings: Mapping[str, object], **made: Any
+) -> Record:
+    """Return the record of systems that were trained elsewhere, without what is measured; their runs count from 1.
 
     Args:
-        judged: the results.
+        task: name of what is judged.
+        runs: names of the runs of each system.
+        metrics: the first decides.
+        settings: of the comparison.
+        made: see :func:`made_now`, and further fields of the record.
+    """
+    models = []
+    for name, labels in runs.items():
+        seeds = tuple(range(1, len(labels) + 1))
+        models.append(Model(name, False, 0, seeds, {}, run_dirs=tuple(labels)))
+    headline = metrics[0].headline
+    return Record(
+        SCHEMA,
+        task,
+        settings=settings,
+        test_items=1,
+        models=tuple(models),
+        headline=headline,
+        units={metric.name: metric.unit for metric in metrics},
+        signatures=signatures_beside(headline, metrics),
+        trained=False,
+        **made,
+    )
+
+
+def publish(
+    record: Record, files: Mapping[str, bytes], out: Path, lang: str, outputs: Outputs | None = None
+) -> tuple[Record, ReportFiles]:
+    """Write the report of systems that were trained elsewhere, with what its record is a function of beside it.
+
+    Args:
+        record: the results, judged.
+        files: from which the same is made again, by name.
         out: directory for the report; an older one of the same comparison is replaced.
         lang: language in which the report opens.
+        outputs: for sections of plugins; default unknown.
     """
-    record = judged.record()
     make_directory(out)
-    record = replace(record, outputs_sha256=pack(judged.packed(), out / PACKED))
-    return record, write_report(record, out, lang, judged.outputs())
+    record = replace(record, outputs_sha256=pack(files, out / PACKED))
+    return record, write_report(record, out, lang, outputs)
 
 
 def check_report_place(out: Path, command: str) -> None:

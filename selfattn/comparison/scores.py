@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import platform
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import datetime
 from functools import cached_property
 from itertools import combinations, islice
 from pathlib import Path
@@ -20,11 +18,10 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyarrow import compute, csv, json, parquet
 
-from selfattn import __version__
 from selfattn.codec import Plain, line_of, read
-from selfattn.comparison.analysis import measure_scores, signatures_beside
+from selfattn.comparison.analysis import measure_scores
 from selfattn.comparison.options import ScoresOptions
-from selfattn.comparison.report import check_report_place, publish
+from selfattn.comparison.report import check_report_place, external_record, made_now, publish
 from selfattn.data.readers.lines import inner_name, likely_encoding
 from selfattn.errors import SettingError, UserError, all_visible, number_of, say
 from selfattn.evaluation.buckets import ItemScores
@@ -37,7 +34,7 @@ from selfattn.report.ranking import difference_unit
 from selfattn.report.sections.quality import summary
 from selfattn.report.write import ReportFiles, latex_of
 from selfattn.results.quality import Better, Estimate, PairTest, Unit, Word
-from selfattn.results.record import SCHEMA, Model, Recomputation, Record
+from selfattn.results.record import Recomputation, Record
 from selfattn.settings import changed, command_line, divide
 from selfattn.words.messages import SOURCE, message
 
@@ -102,29 +99,18 @@ def compare_scores(
     options = ScoresOptions(**divide(given, ScoresOptions)[0])
     label = label_of(scores)
     command = command_line(f"compare scores {shlex.quote(label)}", changed(options))
-    judged = JudgedScores(
-        command,
-        datetime.now().astimezone().isoformat(timespec="seconds"),
-        {"selfattn": __version__, "python": platform.python_version()},
-        label,
-        options.better,
-        options.unit,
-        options.leave_out,
-        options.margin,
-    )
-    content = as_parquet(scores)
-    packed = Packed(judged, content, judged.read(scores))
-    cells = packed.table.cells
     check_report_place(options.out, command)
-    runs = sum(map(len, cells.systems.values()))
-    counts = {"systems": len(cells.systems), "files": runs, "items": len(cells.items)}
+    read_as = {name: getattr(options, name) for name in ("better", "unit", "leave_out", "margin")}
+    judged = JudgedScores(**made_now(command), label=label, **read_as, content=as_parquet(scores))
+    systems = judged.table.cells.systems
+    counts = {"systems": len(systems), "files": sum(map(len, systems.values())), "items": len(judged.table.cells.items)}
     say(message("progress.outputs", **{name: f"{count:,}" for name, count in counts.items()}).say(options.lang))
-    return publish(packed, options.out, options.lang)
+    return publish(judged.record(), judged.packed(), options.out, options.lang)
 
 
 @dataclass(frozen=True)
 class JudgedScores(Plain):
-    """What a table of scores is judged by.
+    """A table of scores, and what it is judged by: the record is a function of it.
 
     Attributes:
         command: that judges them.
@@ -135,6 +121,7 @@ class JudgedScores(Plain):
         unit: see `selfattn.score_table`.
         leave_out: see `selfattn.score_table`.
         margin: smallest difference that matters.
+        content: the table as a Parquet file, which is packed as one.
     """
 
     command: str
@@ -145,36 +132,25 @@ class JudgedScores(Plain):
     unit: Unit | None = None
     leave_out: bool = False
     margin: float | None = None
+    content: bytes | None = None
+
+    @cached_property
+    def table(self) -> ScoreTable:
+        """The scores, checked."""
+        return self.read(self.content)
 
     def read(self, scores: Scores) -> ScoreTable:
-        """Read the scores, and check them."""
-        table = score_table(scores, better=self.better, unit=self.unit, leave_out=self.leave_out)
-        return replace(table, label=self.label)
-
-
-@dataclass(frozen=True, eq=False)
-class Packed:
-    """A table of scores with what it is judged by: the record is a function of it.
-
-    Attributes:
-        judged: what it is judged by.
-        content: the table as a Parquet file.
-        table: the scores in it, checked.
-    """
-
-    judged: JudgedScores
-    content: bytes
-    table: ScoreTable
+        """Read scores as these are read, and check them."""
+        return _table(scores, self.label, self.better, self.unit, leave_out=self.leave_out)
 
     def record(self) -> Record:
         """Judge the scores."""
-        judged = self.judged
-        record = replace(self.table.record, created=judged.created, command=judged.command, margin=judged.margin)
-        return replace(record, environment=judged.environment)
+        made = {name: getattr(self, name) for name in ("command", "created", "environment", "margin")}
+        return replace(self.table.record, **made)
 
     def packed(self) -> dict[str, bytes]:
-        """Return the files from which the same is made again."""
-        return {JUDGED: line_of(self.judged).encode(), _TABLE: self.content}
+        """Return the files from which the same is made again, by name."""
+        return {JUDGED: line_of(replace(self, content=None)).encode(), _TABLE: self.content or b""}
 
     @classmethod
     def unpacked(cls, folder: Path) -> Self:
@@ -183,23 +159,22 @@ class Packed:
         Raises:
             UserError: what is there is damaged.
         """
-        judged = read(JudgedScores, folder / JUDGED, advice=_JUDGED_ADVICE)
-        content = read_bytes(folder / _TABLE, advice=_JUDGED_ADVICE)
-        return cls(judged, content, judged.read(content))
+        judged = read(cls, folder / JUDGED, advice=_JUDGED_ADVICE)
+        return replace(judged, content=read_bytes(folder / _TABLE, advice=_JUDGED_ADVICE))
 
     def outputs(self) -> None:
         """Return nothing: the texts are not known."""
 
     def files_again(self) -> Iterator[Recomputation]:
         """Read the file of scores again where it still is where the command had it, and compare."""
-        label = self.judged.label
-        if not Path(label).is_file():
+        if not Path(self.label).is_file():
             return
+        cells = self.table.cells
         try:
-            problems = () if self.judged.read(label).cells.equals(self.table.cells) else ("scores not as packed",)
+            problems = () if self.read(self.label).cells.equals(cells) else ("scores not as packed",)
         except UserError as error:
             problems = (str(error),)
-        yield Recomputation(f"scores of {label}", problems, self.table.cells.values.size)
+        yield Recomputation(f"scores of {self.label}", problems, cells.values.size)
 
 
 def plan_scores(pilot: Scores, detect: float, **options: object) -> Iterator[str]:
@@ -325,29 +300,13 @@ class ScoreTable:
     @cached_property
     def record(self) -> Record:
         """The record of a comparison of these scores, without command and time."""
-        systems = self.cells.systems
-        models = []
-        for name, runs in systems.items():
-            seeds = tuple(range(1, len(runs) + 1))
-            models.append(Model(name, False, 0, seeds, {}, run_dirs=tuple(f"{name}: {run}" for run in runs)))
         settings: dict[str, object] = {"scores": self.label}
         if self.cells.left_out:
             settings["left_out"] = self.cells.left_out
-        frame = Record(
-            SCHEMA,
-            KIND,
-            created="",
-            command="",
-            environment={},
-            settings=settings,
-            test_items=1,
-            models=tuple(models),
-            units={metric.name: metric.unit for metric in self.metrics},
-            signatures=signatures_beside(self.metrics[0].headline, self.metrics),
-            trained=False,
-        )
-        first, *others = systems
-        primary = (first, others[0]) if len(others) == 1 else None
+        runs = {name: [f"{name}: {run}" for run in runs] for name, runs in self.cells.systems.items()}
+        frame = external_record(KIND, runs, self.metrics, settings, command="", created="", environment={})
+        names = list(self.cells.systems)
+        primary = (names[0], names[1]) if len(names) == 2 else None
         return measure_scores(frame, self.scores(), "kind", primary)
 
     @property
@@ -401,12 +360,15 @@ def score_table(
             number, or it is not known whether higher or lower is better.
     """
     texts = (better,) if isinstance(better, str) else tuple(better)
+    return _table(scores, label_of(scores), texts, unit, leave_out=leave_out)
+
+
+def _table(scores: Scores, label: str, better: Sequence[str], unit: Unit | None, *, leave_out: bool) -> ScoreTable:
     if unit is not None and unit not in get_args(Unit):
         raise SettingError(f"`unit` {unit}: expected one of {', '.join(get_args(Unit))}")
-    label = label_of(scores)
     cells = _cells(scores, label, leave_out=leave_out)
     pa.default_memory_pool().release_unused()
-    return ScoreTable(label, cells, tuple(_metrics(cells, label, texts, unit)))
+    return ScoreTable(label, cells, tuple(_metrics(cells, label, better, unit)))
 
 
 def label_of(scores: Scores) -> str:
@@ -508,55 +470,46 @@ def _cells(source: Scores, label: str, *, leave_out: bool) -> Cells:
         raise UserError(f"{label}: columns {', '.join(unknown)}: expected some of {expected}, each once")
     if not table.num_rows:
         raise UserError(f"{label}: no scores; {_ADVICE}")
-    codes: dict[str, Codes] = {}
-    labels: dict[str, pa.Array] = {}
+    # By column, a number for each row and the name of each number; one name where there is no such column.
+    codes: dict[str, Codes] = dict.fromkeys(("run", "metric"), np.broadcast_to(np.int32(0), table.num_rows))
+    labels: dict[str, pa.Array] = {"run": pa.array(["1"]), "metric": pa.array(["score"])}
     for name in _LABELS:
         if name in names:
             codes[name], labels[name] = _coded(table[name], name, label)
             table = table.drop_columns(name)
             pa.default_memory_pool().release_unused()
 
-    def texts(name: str, default: str) -> list[str]:
-        return [str(text) for text in labels[name].to_pylist()] if name in labels else [default]
+    def described(**numbers: int) -> str:
+        """Return what numbers of labels stand for; a column that is not there is not named."""
+        return ", ".join(f"{name} {labels[name][number]}" for name, number in numbers.items() if name in names)
 
     def place(row: int) -> str:
-        words = (f"{name} {labels[name][codes[name][row]]}" for name in ("system", "run", "item") if name in labels)
-        return f"{label}: {', '.join(words)}"
+        return f"{label}: {described(**{name: codes[name][row] for name in ('system', 'run', 'item')})}"
 
     scores = _numbers(table["score"], place)
     del table
     pa.default_memory_pool().release_unused()
-    systems = texts("system", "")
-    by_name: dict[str, list[str]] = {}
-    for name in systems:
-        by_name.setdefault(" ".join(normalize("NFC", name).split()), []).append(name)
-    if twins := [names for names in by_name.values() if len(names) > 1]:
-        raise UserError(f"{label}: systems {twins[0][0]!r} and {twins[0][1]!r} look alike; give each another name")
-    runs = texts("run", "1")
-    metrics = texts("metric", "score")
+    systems, runs, metrics = (labels[name].to_pylist() for name in ("system", "run", "metric"))
+    _refuse_twins(systems, label)
     if len(systems) * len(runs) > max(_FEW, len(scores)):
         raise UserError(
             f"{label}: {len(systems):,} systems and {len(runs):,} runs; name the runs of every system alike"
         )
-    run_of = codes["system"] * np.int32(len(runs)) + codes.get("run", np.int32(0))
+    run_of = codes["system"] * np.int32(len(runs)) + codes["run"]
     trained = np.flatnonzero(np.bincount(run_of))  # by system
-    place_of = np.zeros(len(systems) * len(runs), dtype=np.int32)
-    place_of[trained] = np.arange(len(trained))
     shape = len(metrics), len(trained), len(labels["item"])
     if np.prod(shape, dtype=float) > _SPARSEST * len(scores):
         counts = f"{len(trained):,} runs, {shape[2]:,} items, {len(scores):,} scores"
         raise UserError(f"{label}: {counts}: hardly any item has a score of every run; name the same items in all runs")
-    cells = place_of[run_of].astype(np.int64)
-    if "metric" in codes:
-        cells += codes["metric"] * np.int64(shape[1])
-    cells *= shape[2]
-    cells += codes["item"]
+    cells = np.ravel_multi_index((codes["metric"], np.searchsorted(trained, run_of), codes["item"]), shape)
     values = np.full(shape, np.nan)
     values.ravel()[cells] = scores
-    missing_scores = np.isnan(values)
-    if values.size - np.count_nonzero(missing_scores) < len(scores):
+    missing = np.isnan(values)
+    if values.size - np.count_nonzero(missing) < len(scores):
         first = np.flatnonzero(np.bincount(cells)[cells] > 1)[0]
         raise UserError(f"{place(int(first))}: two scores; give each system a name, and each of its trainings a run")
+    complete = ~missing.any(axis=(0, 1))
+    kept = pa.array(complete)
     of_items = {}
     for name in ("cluster", "group"):
         if name in codes:
@@ -564,23 +517,17 @@ def _cells(source: Scores, label: str, *, leave_out: bool) -> Cells:
             of_item[codes["item"]] = codes[name]
             if (other := of_item[codes["item"]] != codes[name]).any():
                 raise UserError(f"{place(int(np.argmax(other)))}: more than one {name}")
-            of_items[name] = labels[name].take(pa.array(of_item))
-    complete = ~missing_scores.any(axis=(0, 1))
-    gaps = []
-    for metric, run, item in np.argwhere(missing_scores[:, :, ~complete])[:3]:
-        system, number = divmod(int(trained[run]), len(runs))
-        words = [f"system {systems[system]}"]
-        words += [f"run {runs[number]}"] if "run" in labels else []
-        words += [f"item {labels['item'][np.flatnonzero(~complete)[item]]}"]
-        words += [f"metric {metrics[metric]}"] if "metric" in labels else []
-        gaps.append(", ".join(words))
-    if gaps and not leave_out:
-        count = number_of(int(missing_scores.sum()), "missing score")
+            of_items[f"{name}s"] = labels[name].take(pa.array(of_item)).filter(kept)
+    if not (leave_out or complete.all()):
+        gaps = []
+        for metric, run, item in np.argwhere(missing)[:3].tolist():
+            system, number = divmod(int(trained[run]), len(runs))
+            gaps.append(described(system=system, run=number, item=item, metric=metric))
+        count = number_of(int(missing.sum()), "missing score")
         advice = "add them, or `leave_out` such items for all"
         raise UserError(f"{label}: {count}, such as {'; '.join(gaps)}: {advice}")
     if np.count_nonzero(complete) < 2:
         raise UserError(f"{label}: fewer than two items have a score of every run; name the same items in all runs")
-    kept = pa.array(complete)
     by_system: dict[str, tuple[str, ...]] = {}
     for code in trained.tolist():
         name = systems[code // len(runs)]
@@ -590,10 +537,18 @@ def _cells(source: Scores, label: str, *, leave_out: bool) -> Cells:
         by_system,
         labels["item"].filter(kept),
         values if complete.all() else values[:, :, complete],
-        of_items["cluster"].filter(kept) if "cluster" in of_items else None,
-        of_items["group"].filter(kept) if "group" in of_items else None,
-        int(np.count_nonzero(~complete)),
+        left_out=int(np.count_nonzero(~complete)),
+        **of_items,
     )
+
+
+def _refuse_twins(systems: Sequence[str], label: str) -> None:
+    """Refuse names that differ in blanks or Unicode form alone."""
+    by_form: dict[str, str] = {}
+    for name in systems:
+        twin = by_form.setdefault(" ".join(normalize("NFC", name).split()), name)
+        if twin != name:
+            raise UserError(f"{label}: systems {twin!r} and {name!r} look alike; give each another name")
 
 
 def _coded(column: pa.ChunkedArray, name: str, label: str) -> tuple[Codes, pa.Array]:
