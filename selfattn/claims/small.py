@@ -164,19 +164,30 @@ def written_hits(written: Sequence[Hypothesis], batch: Batch) -> Tensor:
 
 
 class Classifier(Seq2Seq):
-    """A model that classifies its source at once, without a decoder; a subclass has ``classify``."""
+    """A model that classifies its source at once, without a decoder; all of the source is real.
+
+    Attributes:
+        output: maps the features to logits.
+    """
+
+    output: nn.Linear
 
     @abstractmethod
-    def classify(self, source: Tensor, source_mask: Tensor) -> Tensor:
+    def features(self, source: Tensor) -> Tensor:
+        """Return what is classified, ``[b t d]``."""
+
+    def classify(self, source: Tensor) -> Tensor:
         """Return logits ``[b t v]``."""
+        logits: Tensor = self.output(self.features(source))
+        return logits
 
     def encode(self, source: Tensor, source_mask: Tensor) -> EncoderMemory:
         """Return the logits as memory; there are no steps of decoding."""
-        return EncoderMemory(self.classify(source, source_mask), source_mask)
+        return EncoderMemory(self.classify(source), source_mask)
 
     def forward(self, source: Tensor, target_in: Tensor, *, source_mask: Tensor) -> Tensor:
         """Return logits ``[b t v]``; the target is not read."""
-        return self.classify(source, source_mask)
+        return self.classify(source)
 
 
 class Labeller(Classifier):
@@ -200,10 +211,9 @@ class Labeller(Classifier):
         self.output = nn.Linear(config.dim, vocabulary(symbols))
         initialise(self, generator(seed, "init"))
 
-    def classify(self, source: Tensor, source_mask: Tensor) -> Tensor:
-        """Return logits ``[b s v]``."""
-        logits: Tensor = self.output(self.read(source).x)
-        return logits
+    def features(self, source: Tensor) -> Tensor:
+        """Return the vectors of the stack ``[b s d]``."""
+        return self.read(source).x
 
     def read(self, source: Tensor, *, mask: Tensor | None = None, need_weights: bool = False) -> StackOutput:
         """Run the stack: its vectors ``[b s d]`` and, where asked for, the weights ``[b h i j]`` of each layer.
@@ -218,16 +228,17 @@ class Labeller(Classifier):
 
 
 def labels(source: Tensor, wanted: Tensor, where: Tensor | None = None) -> Batch:
-    """Make a batch of sources ``[b s]`` with one label for each position ``[b s]``.
+    """Make a batch of sources ``[b s]`` with labels ``[b t]``, for a classifier: one for each position, or fewer.
 
     Args:
         source: what is read.
         wanted: the labels.
-        where: the positions that count, bool ``[b s]``; default all.
+        where: the labels that count, bool ``[b t]``; default all.
     """
-    everywhere = torch.ones_like(source, dtype=torch.bool)
-    counted = everywhere if where is None else where
-    return Batch(source, everywhere, source, wanted, counted, list(range(len(source))))
+    if where is None:
+        where = torch.ones_like(wanted, dtype=torch.bool)
+    is_real = torch.ones_like(source, dtype=torch.bool)
+    return Batch(source, is_real, wanted, wanted, where, list(range(len(source))))
 
 
 def resized(preset: str, changes: Mapping[str, Any] | None = None, **of_both: Any) -> ModelConfig:

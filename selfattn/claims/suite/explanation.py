@@ -30,7 +30,6 @@ from selfattn.claims.claim import (
     share,
     share_error,
 )
-from selfattn.claims.suite.lengths import question
 from selfattn.data.batches import Batch
 from selfattn.layers import RecurrentStack, initialise
 from selfattn.models.inside import attention_layers, edited, reweigh
@@ -57,7 +56,7 @@ def questions(rows: int, draws: torch.Generator) -> Batch:
     place = torch.randint(0, NAMES, (rows, 1), generator=draws)
     asked = small.FIRST + NAMES * VALUES + names.gather(1, place)
     source = torch.cat([small.FIRST + VALUES * names + values, asked], dim=1)
-    return question(source, small.FIRST + values.gather(1, place))
+    return small.labels(source, small.FIRST + values.gather(1, place))
 
 
 class Attender(small.Classifier):
@@ -96,11 +95,10 @@ class Attender(small.Classifier):
         logits: Tensor = self.output(self.attend.out_proj(weights @ values))
         return logits.log_softmax(dim=-1)
 
-    def classify(self, source: Tensor, source_mask: Tensor) -> Tensor:
-        """Return logits ``[b 1 v]``."""
+    def features(self, source: Tensor) -> Tensor:
+        """Return what the last token attends to, ``[b 1 d]``."""
         x = self.vectors(source)
-        logits: Tensor = self.output(self.attend(x[:, -1:], x).output)
-        return logits
+        return self.attend(x[:, -1:], x).output
 
 
 class Guided(small.Classifier):
@@ -114,12 +112,12 @@ class Guided(small.Classifier):
         self.output = nn.Linear(WIDTH, small.vocabulary(VALUES))
         initialise(self, generator(seed, "init"))
 
-    def classify(self, source: Tensor, source_mask: Tensor) -> Tensor:
-        """Return logits ``[b 1 v]``."""
+    def features(self, source: Tensor) -> Tensor:
+        """Return the weighted sum ``[b 1 d]``."""
         with torch.no_grad():
             weights = self.guide(source)
-        logits: Tensor = self.output(weights[:, None] @ self.inner(self.embed(source)).tanh())
-        return logits
+        values: Tensor = self.inner(self.embed(source)).tanh()
+        return weights[:, None] @ values
 
 
 def divergence(weights: Tensor, other: Tensor) -> Tensor:

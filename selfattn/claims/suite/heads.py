@@ -17,7 +17,7 @@ import torch
 from einops import repeat
 from torch import Tensor, nn
 
-from selfattn.attention import MultiHeadAttention, attend, scores
+from selfattn.attention import attend, scores
 from selfattn.claims import small
 from selfattn.claims.claim import (
     MARGIN,
@@ -37,6 +37,7 @@ from selfattn.claims.claim import (
 from selfattn.data.batches import Batch
 from selfattn.models.build import build
 from selfattn.models.families import TransformerConfig
+from selfattn.models.inside import attention_layers
 from selfattn.models.protocol import Seq2Seq
 from selfattn.registry import register
 from selfattn.report.blocks import Block, Column, Heading, Paragraph, Row, Table
@@ -282,9 +283,8 @@ class Scaling(Claim):
         config = small.resized("transformer", dim=dim, ffn_dim=dim, num_heads=setup["heads"], score=setup["score"])
         model = build(config, vocab_size=small.vocabulary(SYMBOLS), seed=setup.seed)
         with torch.no_grad():
-            for module in model.modules():
-                if isinstance(module, MultiHeadAttention):
-                    module.q_proj.weight.mul_(setup["sharper"])
+            for layer in attention_layers(model).values():
+                layer.q_proj.weight.mul_(setup["sharper"])
         small.train(setup, model, small.stream(partial(make, setup["rows"], length), seed=setup.seed))
         return small.graded(setup, model, partial(make, setup["tested"], length))
 
@@ -340,7 +340,7 @@ class Heads(Claim):
         unseen = partial(neighbours, setup["tested"], setup["length"])
         test = small.held_out(unseen, seed=setup.seed)
         with torch.inference_mode():
-            named = model.classify(test.source, test.source_mask).argmax(dim=-1) - small.FIRST
+            named = model.classify(test.source).argmax(dim=-1) - small.FIRST
         wanted = test.target_out - small.FIRST
         left = named // KINDS == wanted // KINDS
         right = named % KINDS == wanted % KINDS
@@ -368,11 +368,6 @@ TASKS = {"copying": partial(small.copies, symbols=SYMBOLS), "reversal": partial(
 Head = tuple[int, int]  # attention and head within it
 
 
-def attentions(model: nn.Module) -> list[MultiHeadAttention]:
-    """Return all attentions of a model, in order."""
-    return [module for module in model.modules() if isinstance(module, MultiHeadAttention)]
-
-
 @contextmanager
 def cut(model: nn.Module, heads: Sequence[Head]) -> Iterator[None]:
     """Take the outputs of some heads away inside a ``with`` block: what they pass on is zero.
@@ -382,7 +377,7 @@ def cut(model: nn.Module, heads: Sequence[Head]) -> Iterator[None]:
         heads: the number of the attention, and of the head in it.
     """
     with ExitStack() as hooks:
-        for place, layer in enumerate(attentions(model)):
+        for place, layer in enumerate(attention_layers(model).values()):
             left = torch.ones(layer.num_heads)
             left[[head for attention, head in heads if attention == place]] = 0.0
             width = layer.query_dim // layer.num_heads
@@ -398,7 +393,7 @@ def _scaled(factors: Tensor, module: Any, args: tuple[Tensor]) -> tuple[Tensor]:
 def by_importance(model: Seq2Seq, batch: Batch) -> list[Head]:
     """Return all heads, the one whose loss costs least first: each is cut alone, and the loss of a batch measured."""
     costs: dict[Head, float] = {}
-    for place, layer in enumerate(attentions(model)):
+    for place, layer in enumerate(attention_layers(model).values()):
         for head in range(layer.num_heads):
             with cut(model, [(place, head)]):
                 costs[place, head] = small.loss_of(model, batch)

@@ -29,12 +29,6 @@ from selfattn.tasks.recall import multiquery_ar
 NOISE = 8  # symbols that stand around the one to find
 
 
-def question(source: Tensor, wanted: Tensor) -> Batch:
-    """Make a batch of sources ``[b s]`` whose target is one symbol ``[b 1]``."""
-    every = torch.ones_like(source, dtype=torch.bool)
-    return Batch(source, every, torch.full_like(wanted, small.BOS), wanted, every[:, :1], list(range(len(source))))
-
-
 KINDS = 16  # symbols that are to be recalled
 FLAT = 0.1  # powers of ten in a hundred tokens: over 512 tokens less than a factor of 3.3
 RECALLED = 0.95
@@ -55,17 +49,16 @@ class Reader(small.Classifier):
         known: Tensor = self.read(x[:, -1:], x).output if attends else self.read(x)[0][:, -1:]
         return known
 
-    def classify(self, source: Tensor, source_mask: Tensor) -> Tensor:
-        """Return logits ``[b 1 v]``."""
-        logits: Tensor = self.output(self.last(self.embed(source)))
-        return logits
+    def features(self, source: Tensor) -> Tensor:
+        """Return the last token's vector ``[b 1 d]``."""
+        return self.last(self.embed(source))
 
 
 def distant(rows: int, distance: int, draws: torch.Generator) -> Batch:
     """Make sources that begin with the symbol to be said, so many tokens before the last."""
     wanted = small.random_symbols(rows, 1, symbols=KINDS, generator=draws)
     others = KINDS + small.random_symbols(rows, distance, symbols=NOISE, generator=draws)
-    return question(torch.cat([wanted, others], dim=1), wanted)
+    return small.labels(torch.cat([wanted, others], dim=1), wanted)
 
 
 @register.claim("distance")
@@ -174,11 +167,10 @@ class Recaller(small.Classifier):
         keys, values, queries = self.embed(source).chunk(3, dim=1)
         return queries, keys + values
 
-    def classify(self, source: Tensor, source_mask: Tensor) -> Tensor:
-        """Return logits ``[b t v]``."""
+    def features(self, source: Tensor) -> Tensor:
+        """Return what the queries attend to, ``[b t d]``."""
         queries, pairs = self.inputs(source)
-        logits: Tensor = self.output(self.attend(queries, pairs).output)
-        return logits
+        return self.attend(queries, pairs).output
 
 
 def associations(rows: int, pairs: int, draws: torch.Generator) -> Batch:
@@ -189,9 +181,7 @@ def associations(rows: int, pairs: int, draws: torch.Generator) -> Batch:
     context = inputs[:, : 2 * pairs]
     queries = inputs[asked].view(rows, pairs)
     source = torch.cat([context[:, 0::2], context[:, 1::2], queries], dim=1) + small.FIRST
-    wanted = labels[asked].view(rows, pairs) + small.FIRST
-    every = torch.ones_like(wanted, dtype=torch.bool)
-    return Batch(source, torch.ones_like(source, dtype=torch.bool), wanted, wanted, every, list(range(rows)))
+    return small.labels(source, labels[asked].view(rows, pairs) + small.FIRST)
 
 
 @torch.inference_mode()
