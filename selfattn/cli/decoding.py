@@ -292,7 +292,7 @@ def heads(
 
     loaded = load_runs(run, device=device)
     task = loaded.task
-    pairs = task.held_out(data, chosen_columns(columns), checked_encoding(encoding)).pairs[: items or None]
+    pairs = task.held_out(PairFiles(data, chosen_columns(columns), encoding)).pairs[: items or None]
     with steps_counted("heads"):
         scores = score_heads(loaded, pairs, make_metric(metric or metric_names(task)[0], task.language), to)
     if save is not None:

@@ -14,6 +14,7 @@ from selfattn.cli.options import (
     MakeCommands,
     changed_settings,
     check_language,
+    command,
     make_app,
     parameters_of,
     read_recipe,
@@ -21,6 +22,7 @@ from selfattn.cli.options import (
     unwrapped,
 )
 from selfattn.codec import encode
+from selfattn.comparison.options import CompareOptions, OutputsOptions, ScoresOptions, systems_of
 from selfattn.data.readers.pairs import named_sets
 from selfattn.errors import UserError, say
 from selfattn.processes import is_main_process
@@ -34,19 +36,8 @@ _TRAINING = "Training (defaults: the recipe of the task)"
 _BASIC = ("epochs", "batch_size", "lr")
 _FOLDER = Path("compare/together")
 _RECIPE = (needs("`recipe`", lambda recipe: recipe is not None, "out", "resume"),)
-OUTPUTS_HELP = (
-    "Compare systems by their outputs, whoever trained them.\n\n"
-    "Each system has a file for each training (seed), with an output a line. With several files of each, intervals and "
-    "tests are over trainings and test items; with one, over the items alone. Nothing is trained."
-)
-
-SCORES_HELP = (
-    "Compare systems by a table of scores, whoever computed them.\n\n"
-    "The table (CSV, TSV, JSON lines, Parquet) has a row for each score: columns system, item and score (true, false "
-    "or a number); if wanted run (a training), metric (the first decides), cluster (items that depend on one another) "
-    "and group (a part of the test). With several runs of each system, intervals and tests are over runs and items; "
-    "with one, over the items alone."
-)
+_OUTPUTS = parameters_of(OutputsOptions)
+_SCORES = parameters_of(ScoresOptions)
 
 
 def add_tasks(group: App, arguments: Sequence[str], make_commands: MakeCommands) -> None:
@@ -67,11 +58,11 @@ def add_tasks(group: App, arguments: Sequence[str], make_commands: MakeCommands)
             group.command(make_app(name, help=unwrapped(help or task.__doc__ or "")))
     if is_training:
         return
-    makers = {"outputs": (outputs_command, OUTPUTS_HELP), "scores": (scores_command, SCORES_HELP)}
-    for word, (make, help) in makers.items():
+    for judge in (outputs, scores):
+        word = judge.__name__
         if word in TASKS:
             raise UserError(f"task {word!r}: compare {word} judges files of {word}; give the task another name")
-        group.command(make() if named == word else make_app(word, help=help), name=word)
+        group.command(judge)
     group.command(together_command(make_commands), name="together")
 
 
@@ -96,7 +87,6 @@ def train_command(task: type[TaskData]) -> Callable[..., None]:
 
 def compare_command(task: type[TaskData]) -> Callable[..., None]:
     """Make the command that compares models on a task."""
-    from selfattn.comparison.options import CompareOptions
     from selfattn.experiments.plan import PLAN
 
     defaults = {"models": task.models, "out": Path("compare") / task.name, "match": task.match, "budgets": task.budgets}
@@ -137,48 +127,44 @@ def _training_parameters() -> list[inspect.Parameter]:
     return parameters_of(TrainingConfig, defaults=not_given, leave_out=("seed", "betas"), group=_TRAINING, basic=_BASIC)
 
 
-def outputs_command() -> Callable[..., None]:
-    """Make the command that compares systems by files of their outputs."""
-    from selfattn.comparison.options import OutputsOptions, systems_of
+@command
+@takes(*_OUTPUTS)
+def outputs(**options: Any) -> None:
+    """Compare systems by their outputs, whoever trained them.
 
-    parameters = parameters_of(OutputsOptions)
+    Each system has a file for each training (seed), with an output a line. With several files of each, intervals and
+    tests are over trainings and test items; with one, over the items alone. Nothing is trained.
+    """
+    from selfattn.comparison.outputs import compare_outputs
 
-    @takes(*parameters)
-    def run(**options: Any) -> None:
-        from selfattn.comparison.outputs import compare_outputs
-
-        settings = changed_settings(options, parameters)
-        systems = systems_of(settings.pop("system"))
-        record, files = compare_outputs(settings.pop("reference"), systems, **settings)
-        _print_summary(record, files, options)
-
-    run.__doc__ = OUTPUTS_HELP
-    return run
+    settings = changed_settings(options, _OUTPUTS)
+    systems = systems_of(settings.pop("system"))
+    record, files = compare_outputs(settings.pop("reference"), systems, **settings)
+    _print_summary(record, files, options)
 
 
-def scores_command() -> Callable[..., Iterable[str] | None]:
-    """Make the command that compares systems by a table of their scores."""
-    from selfattn.comparison.options import ScoresOptions
+@command
+@takes(*_SCORES)
+def scores(file: Path | None = None, /, **options: Any) -> Iterable[str] | None:
+    """Compare systems by a table of scores, whoever computed them.
 
-    parameters = parameters_of(ScoresOptions)
+    The table (CSV, TSV, JSON lines, Parquet) has a row for each score: columns system, item and score (true, false or a
+    number); if wanted run (a training), metric (the first decides), cluster (items that depend on one another) and
+    group (a part of the test). With several runs of each system, intervals and tests are over runs and items; with one,
+    over the items alone.
+    """
+    from selfattn.comparison.scores import compare_scores, plan_scores
 
-    @takes(*parameters)
-    def run(file: Path | None = None, /, **options: Any) -> Iterable[str] | None:
-        from selfattn.comparison.scores import compare_scores, plan_scores
-
-        settings = changed_settings(options, parameters)
-        given = ScoresOptions(**settings)
-        check_conditions(settings, given, ScoresOptions.conditions)
-        if (file is None) == (given.plan is None) or (given.plan and given.detect is None):
-            raise UserError("compare scores: give the FILE of scores, or --plan PILOT with --detect DIFFERENCE")
-        if given.plan is not None and given.detect is not None:
-            return plan_scores(settings.pop("plan"), settings.pop("detect"), **settings)
-        record, files = compare_scores(file, **settings)
-        _print_summary(record, files, options)
-        return None
-
-    run.__doc__ = SCORES_HELP
-    return run
+    settings = changed_settings(options, _SCORES)
+    checked = ScoresOptions(**settings)
+    check_conditions(settings, checked, ScoresOptions.conditions)
+    if (file is None) == (checked.plan is None) or (checked.plan and checked.detect is None):
+        raise UserError("compare scores: give the FILE of scores, or --plan PILOT with --detect DIFFERENCE")
+    if checked.plan is not None:
+        return plan_scores(settings.pop("plan"), settings.pop("detect"), **settings)
+    record, files = compare_scores(file, **settings)
+    _print_summary(record, files, options)
+    return None
 
 
 def together_command(make_commands: MakeCommands) -> Callable[..., dict[str, Any] | Iterable[str]]:

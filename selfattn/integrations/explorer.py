@@ -285,7 +285,7 @@ def foreign_model(place: Path) -> tuple[PreTrainedModel, PreTrainedTokenizerBase
         UserError: the Hub cannot be reached; the model brings code of its own; it reads no text; or transformers is
             missing or cannot load it.
     """
-    directory = fetch(place) if is_address(place) else place
+    directory = fetch(place)
     config = directory / "config.json"
     text = config.read_text(encoding="utf-8", errors="replace") if config.is_file() else ""
     if (directory / "run.json").exists() or '"model_type"' not in text:

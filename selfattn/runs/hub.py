@@ -43,20 +43,22 @@ def is_address(path: object) -> bool:
     return _plain(path) == "hf:" or _plain(path).startswith("hf:/")
 
 
-def fetch(address: object, *further: str) -> Path:
-    """Fetch a run from the Hub, or from the cache of ``huggingface_hub``, and return its directory.
+def fetch(place: str | os.PathLike[str], *further: str) -> Path:
+    """Return the directory of a run; one on the Hub is fetched, or is in the cache of ``huggingface_hub``.
 
     Args:
-        address: ``hf://user/name``, or ``hf://user/name@revision`` with a branch, tag or commit.
+        place: a directory; or ``hf://user/name``, or ``hf://user/name@revision`` with a branch, tag or commit.
         further: patterns of further files; default those of a run alone.
 
     Raises:
         UserError: the address is not valid, there is no such run or revision, or the Hub cannot be reached and the run
             is not in the cache.
     """
-    parts = _ADDRESS.fullmatch(_plain(address))
+    if not is_address(place):
+        return Path(place)
+    parts = _ADDRESS.fullmatch(_plain(place))
     if parts is None:
-        raise UserError(f"{address}: expected hf://user/name or hf://user/name@revision")
+        raise UserError(f"{place}: expected hf://user/name or hf://user/name@revision")
     from huggingface_hub import snapshot_download
 
     name, revision = parts.groups()

@@ -65,9 +65,9 @@ def load(
         return run
     if others:
         return _ensemble([load(run, device=device) for run in (path, *others)])
-    from selfattn.runs.hub import fetch, is_address
+    from selfattn.runs.hub import fetch
 
-    directory = RunDirectory(fetch(path) if is_address(path) else Path(path))
+    directory = RunDirectory(fetch(path))
     kind = foreign_kind(directory.path)
     if kind is not None:
         advice = "; a training with `init_from` makes a run of it" if kind == "marian" else ""

@@ -14,14 +14,14 @@ from selfattn.evaluation.buckets import evaluate_outputs, evaluate_part
 from selfattn.evaluation.metrics import BITS_PER_CHARACTER, PERPLEXITY, CharacterErrorRate, ExactMatch, make_metric
 from selfattn.evaluation.translation_metrics import script_warning
 from selfattn.runs.predictor import Predictor, unknown_characters
-from selfattn.runs.task import HeldOut, TaskData, metric_names
+from selfattn.runs.task import NO_FILES, HeldOut, TaskData, metric_names
 from selfattn.tokenizers.protocol import unit_of
 
 
 def measure_run(
     task: TaskData,
     run: Predictor,
-    files: PairFiles | None = None,
+    files: PairFiles = NO_FILES,
     options: DecodingOptions = GREEDY,
     against: Predictor | None = None,
 ) -> dict[str, Any]:
@@ -40,14 +40,13 @@ def measure_run(
     Raises:
         UserError: the data are not usable, or a language model is given what only pairs have.
     """
-    files = files or PairFiles(())
     if not task.takes_pairs:
         if files.columns is not None or options != GREEDY:
             raise SettingError("evaluate: a language model reads no pairs and decodes nothing; leave the option out")
         if len(files.paths) != 1:
             raise SettingError("evaluate: a language model is measured on one file of texts; give it with `data`")
         return measure_texts(run, files.paths[0], files.encoding)
-    test = task.held_out(files.paths, files.columns, files.encoding)
+    test = task.held_out(files)
     if files.tag is not None:
         tagged = files.read()
         if [(pair.source, pair.target) for pair in tagged] != [(pair.source, pair.target) for pair in test.pairs]:

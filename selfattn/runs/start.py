@@ -30,7 +30,7 @@ from selfattn.runs.directory import (
     foreign_kind,
     tokenizer_files,
 )
-from selfattn.runs.hub import fetch, is_address
+from selfattn.runs.hub import fetch
 from selfattn.runs.load import load
 from selfattn.runs.record import RunConfig, changed_contents, flat
 from selfattn.runs.run import Run
@@ -74,7 +74,7 @@ def open_start(path: Path, task: TaskData) -> Start:
     Raises:
         UserError: the model cannot be opened, or has other tokens or languages than the task's options say.
     """
-    place = fetch(path, *FILES) if is_address(path) else path
+    place = fetch(path, *FILES)
     kind = foreign_kind(place)
     if kind not in (None, "marian"):
         raise SettingError(f"`init_from` {path}: a model of Hugging Face ({kind}), of which only Marian can be a start")
@@ -101,8 +101,7 @@ def open_model(path: Path, device: str = "cpu") -> Run:
     Raises:
         UserError: it cannot be opened, or is another model of Hugging Face.
     """
-    place = fetch(path, *FILES) if is_address(path) else path
-    if foreign_kind(place) != "marian":
+    if foreign_kind(fetch(path, *FILES)) != "marian":
         return load(path, device=device)
     task = next(name for name in TASKS.names() if TASKS[name].check_languages is not TaskData.check_languages)
     run, _ = _open_marian(path, task)
@@ -114,8 +113,8 @@ def _open_marian(
     path: Path, task: str, check_languages: Callable[[str, str], object] = lambda source, target: None
 ) -> tuple[Run, MarianStart]:
     """Open a Marian model in a directory or on the Hub, whose languages are checked before its weights are fetched."""
-    directory = MarianDirectory(fetch(path, *FILES) if is_address(path) else path)
-    if is_address(path) and not directory.weights_file.is_file():
+    directory = MarianDirectory(fetch(path, *FILES))
+    if not directory.weights_file.is_file():  # not fetched yet
         directory = MarianDirectory(fetch(path, *FILES, directory.weights_file.name))
     check_languages(*directory.languages)
     marian = directory.open()

@@ -74,6 +74,8 @@ class HeldOut:
     known: Sequence[Pair] | None = None
 
 
+NO_FILES = PairFiles(())
+"""No files of pairs: the test part of the run's own data."""
 LEARNED = "learned from the training data"
 """Where a vocabulary comes from that no option names."""
 
@@ -285,24 +287,21 @@ class TaskData:
         """Return the strength of subword sampling; default 0, none."""
         return 0.0
 
-    def held_out(self, data: Sequence[Path] = (), columns: Columns = None, encoding: str | None = None) -> HeldOut:
+    def held_out(self, files: PairFiles = NO_FILES) -> HeldOut:
         """Return the pairs to test a run on.
 
         Args:
-            data: see `selfattn.data.readers.pairs.read_pairs`; default the test part of the run's data.
-            columns: see there.
-            encoding: see there.
+            files: of pairs; default the test part of the run's data.
 
         Raises:
             UserError: the files, or the run's own data, are not usable.
         """
-        files = PairFiles(tuple(data), columns, encoding)
         trained_on = self.trained_on or {}
         own = _test_source(trained_on)
-        if data and not _are_own(files, own):
-            return HeldOut(files.read(), " ".join(map(str, data)))
+        if files.paths and not _are_own(files, own):
+            return HeldOut(files.read(), " ".join(map(str, files.paths)))
         task = self
-        if data:
+        if files.paths:
             trained = PairFiles.from_settings(own)
             for name, value, used in (
                 ("columns", files.columns, trained.columns),

@@ -10,11 +10,11 @@ from typing import Any, ClassVar
 from selfattn.data.pairs import Pair
 from selfattn.data.readers.lines import checked_encoding
 from selfattn.data.readers.pairs import PairFiles
-from selfattn.data.readers.rows import Columns, chosen_columns
+from selfattn.data.readers.rows import chosen_columns
 from selfattn.data.splits import Splits, book_split
 from selfattn.errors import SettingError
 from selfattn.results.record import Baseline, Subject
-from selfattn.runs.task import RECIPE, HeldOut, TaskData
+from selfattn.runs.task import NO_FILES, RECIPE, HeldOut, TaskData
 from selfattn.settings import Condition, check_options, excludes, needs
 from selfattn.tasks import baselines
 from selfattn.training.config import TrainingConfig
@@ -152,10 +152,10 @@ class Dates(TaskData):
         is_english = settings.get("locales") == list(LOCALES) or settings.get("split") == "book"
         return baselines.DATES if is_english else {}
 
-    def held_out(self, data: Sequence[Path] = (), columns: Columns = None, encoding: str | None = None) -> HeldOut:
+    def held_out(self, files: PairFiles = NO_FILES) -> HeldOut:
         """Return the pairs to test a run on; of the book's file, its test part."""
-        held = super().held_out(data, columns, encoding)
-        if held.known is None and data and PairFiles(tuple(data), columns, encoding).is_book:
+        held = super().held_out(files)
+        if held.known is None and files.is_book:
             return replace(held, pairs=book_split(held.pairs)[1])
         return held
 

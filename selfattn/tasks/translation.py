@@ -13,14 +13,14 @@ from annotated_types import Ge, Le
 
 from selfattn.data.readers.lines import checked_encoding, read_kept
 from selfattn.data.readers.pairs import PairFiles, PairSource, named_sets, refuse_repeats, refuse_turned
-from selfattn.data.readers.rows import Columns, chosen_columns
+from selfattn.data.readers.rows import chosen_columns
 from selfattn.data.splits import Mixture, Splits
 from selfattn.decoding.options import DecodingOptions
 from selfattn.errors import SettingError, number_of
 from selfattn.evaluation.links import GoldPair, read_gold
 from selfattn.models.config import ModelConfig, override
 from selfattn.results.record import Baseline, Subject
-from selfattn.runs.task import LEARNED, RECIPE, HeldOut, TaskData
+from selfattn.runs.task import LEARNED, NO_FILES, RECIPE, HeldOut, TaskData
 from selfattn.settings import (
     MAX_NUMBER,
     Condition,
@@ -487,10 +487,10 @@ class Translation(TaskData):
         test = settings.get("parts", {}).get("test", {})
         return baselines.TRANSLATION.get(test.get("sha256", ""), {})
 
-    def held_out(self, data: Sequence[Path] = (), columns: Columns = None, encoding: str | None = None) -> HeldOut:
+    def held_out(self, files: PairFiles = NO_FILES) -> HeldOut:
         """Return the pairs to test a run on; cleaning has left out training pairs that share a text with them."""
-        refuse_turned(data, columns, (self.options.source, self.options.target))
-        return replace(super().held_out(data, columns, encoding), known=None)
+        refuse_turned(files.paths, files.columns, (self.options.source, self.options.target))
+        return replace(super().held_out(files), known=None)
 
 
 if __name__ == "__main__":  # `python -m tasks.translation` is `selfattn train translation`
