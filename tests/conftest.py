@@ -94,13 +94,7 @@ def _quick_comparisons() -> Iterator[None]:
         patch.setattr(testing, "_BLOCKED", 2)
         patch.setattr(testing, "_EXAMPLES", 2)
         patch.setattr(testing, "_EXAMPLES_WITHOUT_TAGS", 1)
-        for name, value in {
-            "_WARM_UP": 0,
-            "_STEPS": 1,
-            "_SINGLE": 2,
-            "_BATCHES": 1,
-            "_INPUTS": 4,
-        }.items():
+        for name, value in {"_WARM_UP": 0, "_STEPS": 1, "_SINGLE": 2, "_BATCHES": 1, "_INPUTS": 4}.items():
             patch.setattr(costs, name, value)
         patch.setattr(os, "fsync", lambda number: None)  # no test cuts the power
         yield

@@ -10,17 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from selfattn.attention import (
-    Alibi,
-    Location,
-    MultiHeadAttention,
-    Score,
-    attend,
-    core,
-    dot,
-    make_score,
-    scaled_dot,
-)
+from selfattn.attention import Alibi, Location, MultiHeadAttention, Score, attend, core, dot, make_score, scaled_dot
 from selfattn.attention import layer as layer_module
 
 Close = Callable[[Tensor, Tensor], None]

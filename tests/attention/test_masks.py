@@ -7,16 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from selfattn.attention import (
-    Alibi,
-    KeyValue,
-    MultiHeadAttention,
-    RelativeBias,
-    Rotary,
-    attend,
-    key_mask,
-    padding_mask,
-)
+from selfattn.attention import Alibi, KeyValue, MultiHeadAttention, RelativeBias, Rotary, attend, key_mask, padding_mask
 from selfattn.attention.cache import Cache
 from selfattn.attention.masks import Mask, unread
 

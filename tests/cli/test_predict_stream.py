@@ -73,8 +73,7 @@ def test_a_byte_order_mark_is_taken_off_and_counted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
-    [("one\ntwo\n".encode("utf-16-le"), "UTF-16"), (b"one\rtwo\rthree", r"end in \\r alone")],
+    ("text", "told"), [("one\ntwo\n".encode("utf-16-le"), "UTF-16"), (b"one\rtwo\rthree", r"end in \\r alone")]
 )
 def test_lines_of_another_kind_are_refused(text: bytes, told: str) -> None:
     with pytest.raises(UserError, match=f"standard input:1: .*{told}"):

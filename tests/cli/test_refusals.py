@@ -97,6 +97,12 @@ TABLE: list[tuple[str, str]] = [
     ("TRAIN --threads 0", "--threads: expected"),
     ("TRAIN --seed 1.5", "--seed: expected a whole number, got 1.5"),
     ("COMPARE --seeds 0", "--seeds: expected a whole number from 1"),
+    ("COMPARE --budgets 0", "--budgets 0: expected shares above 0 and up to 1, each once"),
+    ("COMPARE --margin 100", "--margin: expected a number in (0, 100), got 100.0"),
+    ("COMPARE --threads 1000000", "--threads: expected a whole number from 1 to 1,024"),
+    ("COMPARE --address tcp://here:1", "--address: of what"),
+    ("COMPARE --backend dask", "--backend dask: give the --address"),
+    ("compare lm --quick --out new --metric exact_match", "is measured by bits_per_character or perplexity"),
     *((f"COMPARE '--space=lr={rates}'", "--space") for rates in (
         "1e-3,inf", "1e-3,nan", "0,1e-3", "-1,1e-3", "1e-3", "1e-3,1e-3", ",", "", "a,b",
     )),
@@ -138,6 +144,9 @@ TABLE: list[tuple[str, str]] = [
     ("LM good.txt --context 0", "--context: expected a whole number from 1 to 1,000,000,000, got 0"),
     ("LM good.txt --vocab-size 9", BPE_ALONE),
     ("LM good.txt --tokenizer bpe --vocab-size 9999", "Vocabulary size too high (9999)"),
+    ("compare lm --quick --out new --test good.txt", "give training texts with --data as well"),
+    ("compare lm --quick --out new --valid good.txt", "--data"),
+    ("compare lm --quick --out new --models transformer", "does not read in one direction only"),
     ("LM good.txt --model transformer", "--model transformer: does not read in one direction"),
     ("LM good.txt --model decoder-only-prefix", "does not read in one direction"),
     ("LM good.txt --target-exact-match 0.5", "a language model has no exact match"),
@@ -266,6 +275,7 @@ def test_one_line_and_exit_code_2(
     assert refusal.startswith("error: ")
     assert expected.lower() in refusal.lower()
     assert len(refusal) < 1100
+    assert not (folder / "new").exists()
     after = contents(folder)
     for name in after.keys() - before.keys():  # for the next line of the table
         (folder / name).unlink()

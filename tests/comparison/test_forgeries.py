@@ -47,17 +47,18 @@ EIGHT = tuple(f"{model}-seed{seed}{end}" for end in BUDGETS for model in MODELS 
 BY_SEED = tuple(f"{model}-seed{seed}{end}" for seed in (5, 6) for end in BUDGETS for model in MODELS)  # as planned
 
 
-def edit_run(run: Path, file: str, change: Callable[[Any], object]) -> None:
-    """Change a file of a run, and its checksum in `run.json`."""
-    edit(run / file, change)
-    accept_changes(run)
-
-
 # Forgeries of the comparison over two budgets
 
 
-def with_fewer_seeds(place: Path) -> None:
-    reseal(place, {"seeds": 1}, seeds=1)
+def edited(name: str, change: Callable[[Any], object]) -> Callable[[Path], object]:
+    """Change a file of a comparison, and its checksum in `run.json` where a run has one."""
+
+    def forge(place: Path) -> None:
+        edit(place / name, change)
+        if Path(name).name in (RESULT, ANSWERS, METRICS):
+            accept_changes((place / name).parent)
+
+    return forge
 
 
 def with_another_recipe_and_test(place: Path) -> None:
@@ -98,13 +99,12 @@ def with_an_edited_line(lines: list[str]) -> list[str]:
     return [*lines[:3], edited, *lines[4:]]
 
 
+with_quick_steps = edited(COSTS, lambda values: values["models"]["rnn-plain"].update(step_seconds=1e-6))
+
+
 def with_passed_gates_and_quick_steps(place: Path) -> None:
-    edit_run(place / "runs" / RUN, RESULT, lambda values: [gate.update(passed=True) for gate in values["gates"]])
+    edited(f"runs/{RUN}/{RESULT}", lambda values: [gate.update(passed=True) for gate in values["gates"]])(place)
     with_quick_steps(place)
-
-
-def with_quick_steps(place: Path) -> None:
-    edit(place / COSTS, lambda values: values["models"]["rnn-plain"].update(step_seconds=1e-6))
 
 
 def with_times_taken_until_they_suit(place: Path) -> None:
@@ -112,12 +112,8 @@ def with_times_taken_until_they_suit(place: Path) -> None:
     seal_step(place, COSTS, "", plan=read_plan(place).seal.sha256, digest=digest_of_costs(place))
 
 
-def with_right_outputs(place: Path) -> None:
-    edit_run(place / "runs" / OTHER, ANSWERS, lambda line: line.update(output=line["target"]))
-
-
 def with_tags_and_a_failure(place: Path) -> None:
-    edit_run(place / "runs" / RUN, RESULT, lambda values: values.update(failed="the loss is not a number"))
+    edited(f"runs/{RUN}/{RESULT}", lambda values: values.update(failed="the loss is not a number"))(place)
     for path in (place / "runs").glob("*-seed*"):
         answers = [replace(answer, tag="easy") for answer in tested.Tested(path).answered.answers]
         tested.keep(path, tested.Tested(path).result, answers)
@@ -137,7 +133,10 @@ FORGED: dict[str, tuple[Callable[[Path], object], dict[str, tuple[str, ...]]]] =
         {"plan": ("matching",)},
     ),
     "seeds": (lambda place: change_plan(place, seeds=1), {"plan": ("seeds",), "missing": BY_SEED[4:]}),
-    "fewer seeds": (with_fewer_seeds, {"plan": ("ledger", *BY_SEED), "missing": BY_SEED[4:]}),
+    "fewer seeds": (
+        lambda place: reseal(place, {"seeds": 1}, seeds=1),
+        {"plan": ("ledger", *BY_SEED), "missing": BY_SEED[4:]},
+    ),
     "recipe and test": (
         with_another_recipe_and_test,
         {"plan": ("ledger", *BY_SEED), "settings": BY_SEED, "test": (RUN,)},
@@ -158,7 +157,10 @@ FORGED: dict[str, tuple[Callable[[Path], object], dict[str, tuple[str, ...]]]] =
     ),
     "gates and times": (with_passed_gates_and_quick_steps, {"unrecorded": (RUN,), "costs": (COSTS,)}),
     "times": (with_times_taken_until_they_suit, {"costs": (COSTS,)}),
-    "right outputs": (with_right_outputs, {"unrecorded": (OTHER,)}),
+    "right outputs": (
+        edited(f"runs/{OTHER}/{ANSWERS}", lambda line: line.update(output=line["target"])),
+        {"unrecorded": (OTHER,)},
+    ),
     "tags and a failure": (with_tags_and_a_failure, {"test": EIGHT}),
 }
 
@@ -180,10 +182,8 @@ def test_a_forged_comparison_is_not_as_planned(name: str, copy: Path) -> None:
 
 # Forgeries of a tuning
 
-
-def with_a_better_trial(place: Path) -> None:
-    """Give a trial a perfect score, as whoever wants its settings would."""
-    edit_run(place / "tuning" / TRIAL, METRICS, lambda line: line.update(valid_exact_match=1.0))
+# A perfect score of a trial, as whoever wants its settings would write.
+with_a_better_trial = edited(f"tuning/{TRIAL}/{METRICS}", lambda line: line.update(valid_exact_match=1.0))
 
 
 def with_a_better_trial_in_plan_and_ledger(place: Path) -> None:
@@ -238,14 +238,6 @@ def with_trials_and_runs_exchanged(place: Path) -> None:
     write_ledger(place)
 
 
-def with_a_good_trial_called_diverged(place: Path) -> None:
-    edit(place / "tuning" / TRIAL / RECORD, lambda values: values.update(status=DIVERGED))
-
-
-def with_a_good_run_called_diverged(place: Path) -> None:
-    edit_run(place / "runs" / RUN, RESULT, lambda values: values.update(failed="forged"))
-
-
 # What is told at least, and what `verify` computes again and finds different.
 TUNED: dict[str, tuple[Callable[[Path], object], dict[str, set[str]]]] = {
     "trial": (with_a_better_trial, {"tuning": {"plan.json", "tuning"}}),
@@ -257,8 +249,11 @@ TUNED: dict[str, tuple[Callable[[Path], object], dict[str, set[str]]]] = {
         with_trials_and_runs_exchanged,
         {"tuning": {"rnn-attention-trial0", TRIAL}, "settings": {RUN, "rnn-plain-seed6"}},
     ),
-    "diverged trial": (with_a_good_trial_called_diverged, {"tuning": {TRIAL}}),
-    "diverged run": (with_a_good_run_called_diverged, {"test": {RUN}}),
+    "diverged trial": (
+        edited(f"tuning/{TRIAL}/{RECORD}", lambda values: values.update(status=DIVERGED)),
+        {"tuning": {TRIAL}},
+    ),
+    "diverged run": (edited(f"runs/{RUN}/{RESULT}", lambda values: values.update(failed="forged")), {"test": {RUN}}),
 }
 
 
@@ -298,15 +293,6 @@ def with_copies_of_the_full_runs(place: Path) -> None:
     for run in sorted((place / "runs").glob("*-budget0.25")):
         shutil.rmtree(run)
         shutil.copytree(run.with_name(run.name.removesuffix("-budget0.25")), run)
-
-
-def edited(name: str, change: Callable[[Any], object]) -> Callable[[Path], object]:
-    def forge(place: Path) -> None:
-        edit(place / name, change)
-        if Path(name).name.startswith("test.json"):
-            accept_changes((place / name).parent)
-
-    return forge
 
 
 def gone(name: str) -> Callable[[Path], object]:

@@ -84,6 +84,8 @@ def test_the_ratio_of_sums_decides_not_the_mean_of_ratios() -> None:
     outputs, texts = [f"{2 * math.log(2)} 3", f"{30 * math.log(2)} 11"], ["ab", "abcdefghij"]
     assert make_metric("bits_per_character").of(outputs, texts) == pytest.approx(32 / 12)
     assert make_metric("perplexity").of(outputs, texts) == pytest.approx(2 ** (32 / 14))
+    with pytest.raises(UserError, match="is for language models"):  # an output of another model is no count
+        make_metric("bits_per_character").of(["2008-11-13"], ["2008-11-13"])
 
 
 def test_a_model_under_two_names_has_identical_outputs(compared: Path) -> None:
@@ -157,26 +159,6 @@ def test_frequencies_alone_are_no_language_model(run: Run) -> None:
     assert gate.value == pytest.approx(1)
     assert not unigrams(LINES, texts, [f"{1.01 * nats} 1", *rest], run.tokenizer).passed
     assert unigrams(LINES, texts, [f"{0.99 * nats} 1", *rest], run.tokenizer).passed
-
-
-@pytest.mark.parametrize(
-    ("arguments", "reason"),
-    [
-        (("--metric", "exact_match"), "a language model is measured by bits_per_character or perplexity"),
-        (("--test", "t.txt"), "give training texts with --data as well"),
-        (("--valid", "t.txt"), "--data"),
-        (("--models", "transformer"), "does not read in one direction only"),
-    ],
-)
-def test_what_does_not_fit_is_one_line(cli: Cli, tmp_path: Path, arguments: tuple[str, str], reason: str) -> None:
-    done = cli("compare", "lm", "--quick", "--out", tmp_path / "out", *arguments)
-    assert (done.code, done.err.count("\n")) == (2, 1), done.err
-    assert reason in done.err
-
-
-def test_outputs_of_other_models_have_no_bits() -> None:
-    with pytest.raises(UserError, match="is for language models"):
-        make_metric("bits_per_character").of(["2008-11-13"], ["2008-11-13"])
 
 
 @pytest.mark.slow

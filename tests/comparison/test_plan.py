@@ -246,21 +246,6 @@ def test_a_forecast_counts_every_budget(cli: Cli, tmp_path: Path, monkeypatch: p
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ("--budgets 0", "--budgets 0: expected shares above 0 and up to 1, each once"),
-        ("--margin 100", "--margin: expected a number in (0, 100), got 100.0"),
-        ("--threads 1000000", "--threads: expected a whole number from 1 to 1,024"),
-        ("--address tcp://here:1", "--address: of what"),
-        ("--backend dask", "--backend dask: give the --address"),
-    ],
-)
-def test_bad_values_are_one_line(cli: Cli, tmp_path: Path, options: str, said: str) -> None:
-    assert said in cli("compare", "dates", *options.split(), "--out", tmp_path / "out").refusal()
-    assert not (tmp_path / "out").exists()
-
-
 def test_shares_of_the_pairs_keep_the_steps() -> None:
     plan = replace(PLAN_OF_TWO, budgets=(0.25, 0.5, 1.0), budget_in="examples", examples=400)
     assert plan.variants == {1.0: Variant(), 0.5: Variant(200), 0.25: Variant(100)}

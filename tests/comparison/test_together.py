@@ -11,11 +11,7 @@ from small_runs import Cli
 from selfattn.codec import write
 from selfattn.comparison.together import over_tasks, read_together, remarks, together_lines
 from selfattn.errors import UserError
-from selfattn.evaluation.significance import (
-    RunScores,
-    mean_difference,
-    score_runs,
-)
+from selfattn.evaluation.significance import RunScores, mean_difference, score_runs
 from selfattn.results.plan import Departure, PlanCheck, Seal
 from selfattn.results.record import Attention, Gate, Record, read_record
 

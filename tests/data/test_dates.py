@@ -77,13 +77,7 @@ def test_equal_formats_are_one_under_the_first_name() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "hint"),
-    [
-        ("en_UX", "en_US"),
-        ("kr-KR", "ko_KR"),
-        ("", "try en_US"),
-        ("../etc", "try en_US"),
-    ],
+    ("name", "hint"), [("en_UX", "en_US"), ("kr-KR", "ko_KR"), ("", "try en_US"), ("../etc", "try en_US")]
 )
 def test_an_unknown_locale_is_named_with_close_ones(name: str, hint: str) -> None:
     with pytest.raises(UserError) as error:

@@ -102,8 +102,7 @@ VARIANTS: dict[str, ModelConfig] = {
     ),
     "two heads, general": rnn({}, {"num_heads": 2, "score": "general", "project": True}),
     "transformer to bahdanau": EncoderDecoderConfig(
-        encoder=SMALL,
-        decoder=narrow(RNNDecoderConfig(attention="bahdanau", score="additive", initial_state="project")),
+        encoder=SMALL, decoder=narrow(RNNDecoderConfig(attention="bahdanau", score="additive", initial_state="project"))
     ),
 }
 STATES = ("linear", "delta", "only-rnn")  # the page says that it cannot run them

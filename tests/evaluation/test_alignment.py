@@ -27,15 +27,7 @@ from selfattn.evaluation.attention import (
     token_links,
     word_links,
 )
-from selfattn.evaluation.links import (
-    AlignmentCounts,
-    GoldPair,
-    Link,
-    Links,
-    count_alignment,
-    diagonal,
-    read_gold,
-)
+from selfattn.evaluation.links import AlignmentCounts, GoldPair, Link, Links, count_alignment, diagonal, read_gold
 from selfattn.models.build import build
 from selfattn.models.families import PRESETS
 from selfattn.models.protocol import AttentionMaps

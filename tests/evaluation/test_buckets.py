@@ -4,11 +4,7 @@ import pytest
 
 from selfattn.data.dates.source import DateSource
 from selfattn.data.pairs import Pair, Span
-from selfattn.evaluation.buckets import (
-    by_length,
-    evaluate_outputs,
-    span_fields,
-)
+from selfattn.evaluation.buckets import by_length, evaluate_outputs, span_fields
 from selfattn.evaluation.metrics import CharacterErrorRate, ExactMatch, edit_distance, make_metric
 from selfattn.runs.evaluate import evaluation_lines
 from selfattn.tasks.dates import Dates

@@ -11,20 +11,9 @@ import pytest
 from scipy import stats
 
 from selfattn.evaluation.metrics import Metric
-from selfattn.evaluation.significance import (
-    choose_word,
-    estimate,
-    score_counts,
-    score_runs,
-)
+from selfattn.evaluation.significance import choose_word, estimate, score_counts, score_runs
 from selfattn.evaluation.translation_metrics import Chrf
-from selfattn.evaluation.variances import (
-    average_covariance,
-    corpus_covariance,
-    holm,
-    sign_flip_p,
-    to_log_odds,
-)
+from selfattn.evaluation.variances import average_covariance, corpus_covariance, holm, sign_flip_p, to_log_odds
 from selfattn.results.quality import Comparison, PairTest, Word
 
 T2, Z = 4.302653, 1.959964  # 95 %: two degrees of freedom, and the normal distribution

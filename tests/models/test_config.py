@@ -163,16 +163,8 @@ NOT_TOGETHER: list[tuple[ModelConfig, dict[str, Any], str]] = [
         {"stack.hybrid": True},
         "stack.hybrid: every second block has softmax attention; set attention to another one",
     ),
-    (
-        ONE,
-        {"stack.attention": "linear", "stack.score": "dot"},
-        "stack.score: has no effect with attention 'linear'; l",
-    ),
-    (
-        ONE,
-        {"stack.attention": "linear", "stack.position": "rotary"},
-        "expected none, sinusoidal, learned, alibi, ret",
-    ),
+    (ONE, {"stack.attention": "linear", "stack.score": "dot"}, "stack.score: has no effect with attention 'linear'; l"),
+    (ONE, {"stack.attention": "linear", "stack.position": "rotary"}, "expected none, sinusoidal, learned, alibi, ret"),
     (ONE, {"stack.attention": "delta", "stack.position": "alibi"}, "'delta' expected none, sinusoidal, learned, got"),
     (
         ONE,
@@ -193,10 +185,7 @@ BAD_JSON: list[tuple[Any, str]] = [
     ({"kind": "rnn"}, "run/config.json: kind 'rnn' is unknown"),
     ([], "run/config.json: expected an object"),
     ({"kind": "transformer", "dimm": 3}, "run/config.json: transformer has no setting 'dimm'; it has .*dim"),
-    (
-        {"kind": "transformer", "dim": "64"},
-        "dim: expected a whole number from 1 to 1,048,576, got '64'",
-    ),
+    ({"kind": "transformer", "dim": "64"}, "dim: expected a whole number from 1 to 1,048,576, got '64'"),
     ({"kind": "decoder-only"}, "run/config.json: .*stack"),
     ({"kind": "decoder-only", "stack": {"dim": 3}}, "run/config.json: kind None is unknown"),
     ({"kind": "decoder-only", "stack": 3}, "DecoderOnlyConfig.stack: expected TransformerConfig, got 3"),

@@ -340,13 +340,7 @@ def words() -> tuple[Tensor, Tensor]:
 
 def stack(norm_first: bool, activation: Any, **more: Any) -> TransformerConfig:
     return TransformerConfig(
-        dim=DIM,
-        num_heads=HEADS,
-        num_layers=DEPTH,
-        ffn_dim=FFN,
-        activation=activation,
-        norm_first=norm_first,
-        **more,
+        dim=DIM, num_heads=HEADS, num_layers=DEPTH, ffn_dim=FFN, activation=activation, norm_first=norm_first, **more
     )
 
 

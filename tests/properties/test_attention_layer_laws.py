@@ -13,15 +13,7 @@ from hypothesis import given
 from torch import Tensor
 
 from selfattn import registry
-from selfattn.attention import (
-    Alibi,
-    AttentionPosition,
-    MultiHeadAttention,
-    RelativeBias,
-    Rotary,
-    key_mask,
-    make_score,
-)
+from selfattn.attention import Alibi, AttentionPosition, MultiHeadAttention, RelativeBias, Rotary, key_mask, make_score
 from selfattn.attention.cache import Cache
 
 pytestmark = pytest.mark.usefixtures("plugins")

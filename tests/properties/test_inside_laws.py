@@ -203,10 +203,7 @@ def test_what_cannot_be_done_is_refused() -> None:
     for make, message in (
         (lambda: edited(model, ablate("decoder.layers.0.cross")), "there is no 'decoder.layers.0.cross.heads'; there"),
         (lambda: edited(model, ablate("encoder.layers.0.self_attn", [9])), "head 9: the layer has heads 0 to 3"),
-        (
-            lambda: edited(model, patch("encoder.embed", trace)),
-            r"\[2, 96\] and here \[3, 96\]; take inputs of as",
-        ),
+        (lambda: edited(model, patch("encoder.embed", trace)), r"\[2, 96\] and here \[3, 96\]; take inputs of as"),
         (
             lambda: edited(model, Edit("encoder.embed", lambda x, place: x[:, :1])),
             r"dtype \[1, 3, 96\] torch.float32, got",

@@ -106,10 +106,7 @@ def test_what_a_pattern_has_found_is_copied_in_order() -> None:
         ("//\n", r"//: a pattern without content; write one between the slashes, such as /\[/\]\{2\}/ for //"),
         ("/b(?i)a/\n", "has groups or flags"),
         ("/a(?R)?/\n", "has groups or flags"),
-        (
-            "/a{99999999999}/\n",
-            r"/a\{99999999999\}/: more than 100,000 parts by its counts; write smaller ones",
-        ),
+        ("/a{99999999999}/\n", r"/a\{99999999999\}/: more than 100,000 parts by its counts; write smaller ones"),
         (f"/{'(?:' * 3000}a{')' * 3000}/\n", r"symbols: .{20,60}: no regular expression of .*too large, or parenth"),
     ],
 )

@@ -90,12 +90,7 @@ def run(
     given = iter(scores or ())
     criterion = Criterion(lambda model, loss, _: {"exact_match": next(given) if scores else -loss}, "exact_match")
     outcome = train_model(
-        model,
-        epoch,
-        examples(7, seed=2),
-        config,
-        criterion,
-        observers=[] if watcher is None else [watcher],
+        model, epoch, examples(7, seed=2), config, criterion, observers=[] if watcher is None else [watcher]
     )
     return model, outcome
 
