@@ -178,10 +178,6 @@ class TestDropout:
         torch.testing.assert_close(values, torch.tensor([0.0, 1 / self.j / (1 - self.p)]))
 
 
-def x(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
-    return torch.zeros(shape, dtype=dtype)
-
-
 class TestLayer:
     def test_normalised_queries_and_keys_have_root_mean_square_one(self, close: Close) -> None:
         layer = MultiHeadAttention(8, num_heads=2, qk_norm=True)

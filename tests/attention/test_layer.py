@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from third_party import plugins
 from torch import Tensor, nn
 
 from selfattn.attention import (
@@ -26,7 +27,9 @@ from selfattn.attention.steps import AttentionSteps
 from selfattn.models.build import build
 from selfattn.models.families import PRESETS
 from selfattn.models.inside import trace_model
+from selfattn.registry import ATTENTIONS
 
+__all__ = ["plugins"]
 Close = Callable[[Tensor, Tensor], None]
 
 
@@ -96,22 +99,10 @@ def test_rows_that_share_keys_on_purpose_are_as_if_each_had_its_own(close: Close
     close(shared.weights, apart.weights)
 
 
-class Gated(MultiHeadAttention):
-    """Opens each head's output as far as its input says."""
-
-    def __init__(self, query_dim: int, context_dim: int | None = None, **options: Any) -> None:
-        super().__init__(query_dim, context_dim, **options)
-        self.gate = nn.Linear(query_dim, query_dim)
-
-    def join(self, heads: Tensor, x: Tensor) -> Tensor:
-        b, h, i, c = heads.shape
-        opened = self.gate(x).sigmoid().view(b, i, h, c).transpose(1, 2)
-        return super().join(opened * heads, x)
-
-
+@pytest.mark.usefixtures("plugins")
 @pytest.mark.parametrize("shared_by", [1, 3])
 def test_what_join_makes_of_the_heads_is_what_is_projected(close: Close, shared_by: int) -> None:
-    layer = Gated(12, 7, num_heads=3, num_kv_heads=1)
+    layer = ATTENTIONS["gated"](12, 7, num_heads=3, num_kv_heads=1)
     x, context = torch.randn(2 * shared_by, 5, 12), torch.randn(2, 11, 7)
     keys = replace(layer.project_context(context), shared_by=shared_by)
     steps = layer(x, context.repeat_interleave(shared_by, dim=0), need_weights=True)

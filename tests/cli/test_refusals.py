@@ -65,6 +65,7 @@ FILES: dict[str, str | bytes] = {
     "group.toml": "[epochs]\nx = 1\n",
     "null.toml": "epochs = \x00\n",
     "models.toml": 'models = ["x"]\nout = "new"',  # the name of a command
+    "leaves.py": "import sys; sys.exit(3)\n",
     **{
         f"mute{n}.py": f"class Mute(Exception):\n    def __str__(self):\n        return {answer}\n\nraise Mute\n"
         for n, answer in enumerate(("1 / 0", "3", "raise_(self)"))
@@ -92,6 +93,12 @@ TABLE: list[tuple[str, str]] = [
         "--model", "--set", "--locales", "--device", "--epochs", "--data", "--unknown",
     )),
     *((f"--plugin mute{n}.py models", MUTE) for n in range(3)),
+    ("models --plugin none.py", "none.py: no such file; name a Python file"),
+    ("models --plugin no.such.module", "--plugin no.such.module: does not import"),
+    ("models --plugin", "--plugin: expected a Python file, or a module by its dotted name"),
+    ("models --plugin leaves.py", "leaves.py: does not import (SystemExit: 3)"),
+    ("train roman --out new", "task 'roman' is not known; known: dates, translation, lm, recall."),
+    ("train roman --out new", "(--plugin)"),
     # numbers and choices
     ("TRAIN --epochs many", "--epochs"),
     ("TRAIN --threads 0", "--threads: expected"),
@@ -118,6 +125,8 @@ TABLE: list[tuple[str, str]] = [
      "transformer: cannot write 22 tokens, the most that an output may have with these data: an output"),
     ("COMPARE --set rnn-peeky:encoder.hidden_dim=3", "rnn-peeky: --set decoder.initial_state: 'copy' needs"),
     ("COMPARE --models transformer --set rnn-plain:encoder.dim=3", "'rnn-plain' is not a model"),
+    ("train dates --out new --model rnn-plain --average last --epochs 8 --average-last 3",
+     "--average-last 3: the training has 8 validations, of which at most a quarter are averaged; give 2"),
     # data
     ("TRAIN --locales en_XX", "en_XX"),
     ("TRAIN --withhold-years 1850", "'1850' is no year"),
@@ -168,8 +177,9 @@ TABLE: list[tuple[str, str]] = [
     ("tokenizer train pairs.tsv --out full", "is not empty"),
     ("tokenizer inspect run", "no text to measure it on"),
     # where things go
-    ("train dates --out run", "run: already holds a run"),
+    ("train dates --out run", "run: already holds a run, which is never overwritten"),
     ("train dates --out full", "full: holds other files"),
+    ("train dates --out empty.txt", "empty.txt: is a file; choose another --out"),
     ("train dates --quick --out empty.txt/below", "empty.txt/below: cannot be written"),
     (f"train dates --out {'x' * 300}", "file name too long"),
     ("train dates --max-steps 1 --out circle", "circle: cannot be"),

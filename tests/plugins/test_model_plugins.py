@@ -22,7 +22,6 @@ from selfattn.attention import (
     Position,
     Rotary,
     Score,
-    attend,
     make_score,
 )
 from selfattn.errors import UserError
@@ -88,21 +87,6 @@ def test_a_family_has_answers_to_what_the_engine_asks() -> None:
 # --- shapes -----------------------------------------------------------------------------------------------------------
 
 
-class Headless(Score):
-    """Forgets the axis of the heads, which broadcasting would take for that of the batch."""
-
-    def forward(self, query: Tensor, key: Tensor) -> Tensor:
-        return (query @ key.transpose(-2, -1)).mean(dim=1)
-
-
-class Flat(Score):
-    def forward(self, query: Tensor, key: Tensor) -> Tensor:
-        return query @ key.transpose(-2, -1)
-
-    def as_dot(self, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor, float]:
-        return query[:, :1], key, 1.0
-
-
 class Rows(EmbeddingPosition):
     def __init__(self, dim: int) -> None:
         super().__init__()
@@ -110,16 +94,6 @@ class Rows(EmbeddingPosition):
 
     def forward(self, positions: Tensor) -> Tensor:
         return torch.zeros(self.dim)
-
-
-@pytest.mark.parametrize("b", [2, 3])
-def test_scores_of_another_shape_are_an_error_even_where_they_would_fit(b: int) -> None:
-    x = torch.randn(b, 3, 5, 7)  # with three rows and three heads [b i j] passes for [h i j]
-    with pytest.raises(ValueError, match=rf"expected Headless\.forward to return scores .* \[{b}, 3, 5, 5\], got"):
-        attend(x, x, x, score=Headless())
-    with pytest.raises(ValueError, match=r"expected Flat\.as_dot to return queries .*, got"):
-        attend(x, x, x, score=Flat())
-    attend(x, x, x, score=Flat(), need_weights=True)
 
 
 def test_a_bias_of_another_shape_is_an_error_even_where_it_would_fit() -> None:

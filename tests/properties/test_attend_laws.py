@@ -280,16 +280,6 @@ class TestRowsThatSeeNothing:
         assert result.output.isfinite().all()
         assert all(gradient.isfinite().all() for gradient in result.gradients.values())
 
-    @law
-    def test_law_4_queries_before_the_first_key(self, data: st.DataObject, scores: Scores, need_weights: bool) -> None:
-        call = data.draw(calls(scores.all, causal=True))
-        fewer = min(call.key.shape[2], call.query.shape[2] - 1)
-        call = replace(call, key=call.key[:, :, :fewer], value=call.value[:, :, :fewer], mask=None, bias=None)
-        early = call.query.shape[2] - fewer
-        result = run(call, need_weights)
-        assert result.output[:, :, :early].eq(0).all()
-        assert all(gradient.isfinite().all() for gradient in result.gradients.values())
-
 
 class TestWhatIsMaskedCannotBeFelt:
     @law

@@ -1,15 +1,22 @@
-"""Observers of `train`: what they are told, and that they can stop a training."""
+"""What a training tells its observers, which can stop it; its lines, that logging decides about."""
 
+import io
+import logging
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from documented import program
-from small_runs import Train
+from small_runs import Cli, Train
 
 import selfattn
-from selfattn.errors import SettingError
+from selfattn import console
+from selfattn.errors import LINES, SettingError, begin_command_line, say
+from selfattn.runs import fit as fit_module
 from selfattn.runs.directory import RunDirectory
+from selfattn.runs.run import Run
 from selfattn.training.observer import EpochReport, Observer, StepReport, StopTraining
 
 
@@ -87,3 +94,94 @@ def test_the_observer_of_the_how_to(train: Train, tmp_path: Path, monkeypatch: p
     names: dict[str, Any] = {"__name__": "page"}
     exec(program("extend.md", "observer"), names)
     assert len(names["curve"].losses) == 10
+
+
+# Lines: what they tell, and how far the work is
+
+
+def test_logging_decides_about_the_lines(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LINES, "is_command_line", False)
+    monkeypatch.setattr(logging.getLogger("selfattn"), "propagate", True)
+    monkeypatch.setattr(logging.getLogger(), "handlers", [])  # a program that has not touched logging
+    say("one")
+    logging.disable()
+    say("two")
+    logging.disable(logging.NOTSET)
+    stream = io.StringIO()
+    handler = logging.StreamHandler(stream)
+    logging.getLogger().addHandler(handler)
+    say("three")
+    assert (capsys.readouterr().err, stream.getvalue()) == ("one\n", "three\n")
+    begin_command_line()  # which takes over
+    say("four")
+    assert (capsys.readouterr().err, stream.getvalue()) == ("four\n", "three\n")
+
+
+def test_work_is_told_every_so_often(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(console, "EVERY", 0.0)
+    assert len(list(console.counting(range(600), "a.tsv: pairs", 600))) == 600
+    lines = ["a.tsv: pairs: 0 of 600 so far", "a.tsv: pairs: 256 of 600 so far", "a.tsv: pairs: 512 of 600 so far"]
+    assert capsys.readouterr().err.splitlines() == lines
+
+
+def test_a_terminal_has_bars(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    with console.counted("outer", 9), console.counted("inner") as tell:  # as encoding is within a training
+        tell(5)
+    assert "outer" in terminal.getvalue()
+    assert "inner" in terminal.getvalue()
+
+
+def test_a_test_tells_how_far_it_is(cli: Cli, runs: dict[str, Run], monkeypatch: pytest.MonkeyPatch) -> None:
+    quiet = cli("evaluate", runs["rnn-plain"].path)
+    assert quiet.err == ""
+    monkeypatch.setattr(console, "EVERY", 0.0)
+    done = cli("evaluate", runs["rnn-plain"].path)
+    assert "evaluate: decoding steps: 2 so far\n" in done.err
+    assert done.out == quiet.out
+
+
+def test_work_that_cannot_be_counted_tells_that_it_goes_on(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(console, "EVERY", 0.05)
+    with console.waiting("learning the vocabulary"):
+        time.sleep(0.3)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines
+    assert set(lines) == {"learning the vocabulary: 0 s so far"}
+    time.sleep(0.1)
+    assert capsys.readouterr().err == ""  # it has ended
+
+
+def test_a_resumption_without_a_run_says_that_it_begins(cli: Cli, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    done = cli("train", *SMALL.split(), "--epochs", 1, "--out", out, "--resume")
+    assert done.code == 0
+    assert f"{out}: holds no run yet, so a new training begins\n" in done.err
+
+
+SMALL = "dates --model rnn-attention --items-per-epoch 64 --validation-items 8 --batch-size 8 --seed 1"
+
+
+def test_a_training_tells_its_state(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fit_module, "EVERY", 0.0)
+    out = tmp_path / "run"
+    command = ["train", *SMALL.split(), "--epochs", 6, "--lr", "1e-9", "--out", out]
+    done = cli(*command, "--patience", 1)
+    assert done.code == 0
+    assert "vocabulary: " in done.err
+    assert "step 3 of 48" in done.err  # between validations
+    assert "rnn-attention: stopped early at step " in done.err
+    again = cli(*command, "--patience", 1, "--resume")
+    assert "this run is finished (stopped early); a larger --patience lengthens it" in again.err
+    longer = cli(*command, "--patience", 9, "--resume")
+    assert longer.code == 0
+    assert "resumed from step " in longer.err
+    assert "6/6" in longer.err

@@ -1,4 +1,4 @@
-"""What calls take: fields of dataclasses by name, in any of three places; texts and pairs; refused is the rest."""
+"""What calls take: fields of dataclasses by name, texts and pairs; options beside each other; refused is the rest."""
 
 import dataclasses
 import os
@@ -7,24 +7,30 @@ import typing
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from small_runs import Train
+from small_runs import Cli, Train
 
 import selfattn
+from selfattn.cli import decoding as commands
 from selfattn.comparison.compare import compare
 from selfattn.comparison.options import CompareOptions, CompareSettings
 from selfattn.comparison.preparation import prepare
 from selfattn.data.pairs import Pair
 from selfattn.decoding.options import DecodingOptions, DecodingSettings
 from selfattn.errors import SettingError, UserError
-from selfattn.runs.predictor import checked_texts
+from selfattn.runs.load import load
+from selfattn.runs.predictor import checked_texts, export_place
 from selfattn.runs.run import Run
 from selfattn.runs.task import task_class
-from selfattn.runs.train import TrainOptions, TrainSettings, merge_settings
+from selfattn.runs.train import TrainOptions, TrainSettings, merge_settings, train
 from selfattn.runs.train import train as train_on
+from selfattn.settings import check_conditions, excludes, needs
 from selfattn.tasks.dates import DateOptions, Dates
+from selfattn.tasks.lm import TextOptions
+from selfattn.tasks.translation import TranslationOptions, TranslationTests
 from selfattn.training.config import TrainingConfig, TrainingSettings
 
 MODELS = ("rnn-attention", "transformer")
@@ -87,28 +93,18 @@ def test_what_is_left_out_follows_the_task_and_what_is_given_holds(tmp_path: Pat
     assert "--first-seed 0 --budgets 0.5" in command
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"lrr": 2}, "`lrr`: there is no such setting here; did you mean `lr`?"),
-        ({"training": {"lrr": 2}}, "`lrr`: there is no such setting here; did you mean `lr`?"),
-        ({"training": {"seeds": (3,)}}, "`seeds`: there is no such setting here"),
-        ({"training": {"seed": 3}}, "`seed`: it is no part of `training`"),
-        ({"training": TrainingConfig(epochs=3)}, "`training`: expected settings by name"),
-        ({"training": {"lr": 0.1}, "lr": 0.2}, "`lr`: given twice, once in `training`"),
-        ({"task_options": {"local": "ko"}}, "`local`: there is no such setting here; did you mean `locales`?"),
-        ({"task_options": {"locales": "ko"}, "locales": "ko"}, "`locales`: given twice"),
-        ({"task_options": 3}, "`task_options`: expected settings by name"),
-    ],
-)
-def test_wrong_places_are_named(settings: dict[str, Any], message: str, tmp_path: Path) -> None:
-    for call in (compare, train_on):
-        with pytest.raises(SettingError) as error:
-            call("dates", out=tmp_path / "out", **settings)  # type: ignore[operator]
-        assert str(error.value).startswith(message)
-
-
-WRONG_VALUES = [
+WRONG_PLACES: list[tuple[dict[str, Any], str]] = [
+    ({"lrr": 2}, "`lrr`: there is no such setting here; did you mean `lr`?"),
+    ({"training": {"lrr": 2}}, "`lrr`: there is no such setting here; did you mean `lr`?"),
+    ({"training": {"seeds": (3,)}}, "`seeds`: there is no such setting here"),
+    ({"training": {"seed": 3}}, "`seed`: it is no part of `training`"),
+    ({"training": TrainingConfig(epochs=3)}, "`training`: expected settings by name"),
+    ({"training": {"lr": 0.1}, "lr": 0.2}, "`lr`: given twice, once in `training`"),
+    ({"task_options": {"local": "ko"}}, "`local`: there is no such setting here; did you mean `locales`?"),
+    ({"task_options": {"locales": "ko"}, "locales": "ko"}, "`locales`: given twice"),
+    ({"task_options": 3}, "`task_options`: expected settings by name"),
+]
+WRONG_VALUES: list[tuple[dict[str, Any], str]] = [
     ({"quick": "no"}, "`quick`: expected True or False, got 'no'"),
     ({"tune": "x"}, "`tune`: expected True or False, got 'x'"),
     ({"backend": "spark"}, "`backend`: expected one of local, dask, ray, got 'spark'"),
@@ -122,59 +118,97 @@ WRONG_VALUES = [
     ({"out": 3}, "`out`: expected a path, got 3"),
     ({"locales": 3}, "`locales`: expected a text, got 3"),
 ]
+USUAL: dict[str, Any] = {"models": MODELS, "out": "out"}
+DATES = ["May 1, 2001", "3 March 1985"]
+NO_LISTS = (None, {"text": "a"}, "May 1, 2001", 7, {"a", "b"}, b"ab", print)
+PAIR = Pair("a", "b")
+NO_TEXTS = (("a", "b"), None, 3, ["a"], PAIR, b"a")
+NO_PAIRS: tuple[Any, ...] = (("a", "b"), None, "a", {"source": "a", "target": "b"}, Pair("a", 3))  # type: ignore[arg-type]
+# A call, or the name of a method of a run, what it is given, and how the line begins; "\n": how all of it is.
+WRONG_CALLS: list[tuple[Any, tuple[Any, ...], dict[str, Any], str]] = [
+    *((call, ("dates",), {"out": "out"} | one, said) for call in (compare, train_on) for one, said in WRONG_PLACES),
+    *((compare, ("dates",), USUAL | settings, f"{said}\n") for settings, said in WRONG_VALUES),
+    *(
+        (call, (task,), {"out": "out"}, "`task`: expected a name such as 'dates', or a task, got ")
+        for call in (compare, train_on)
+        for task in (None, 3, Dates)
+    ),
+    *(
+        (call, (path,), {}, said)
+        for path in (None, 3, ["run"])
+        for call, said in (
+            (selfattn.load, "load: expected a run directory, got "),
+            (selfattn.load_plugin, "`plugin`: expected a file, or a module by its dotted name, got "),
+        )
+    ),
+    (compare, ("dates", CompareOptions(**USUAL)), {"quick": True}, "`quick`: beside `options`; set it there"),
+    (train_on, ("dates", CompareOptions(**USUAL)), {}, "`options`: expected TrainOptions, got CompareOptions"),
+    (train_on, ("dates",), {}, "`out`: give the directory of the run"),
+    (compare, ("dates",), {"seed": 3}, "`seed`: the trainings of a comparison have several"),
+    (compare, (Dates(),), {"out": "out", "task_options": {"locales": ("ko_KR",)}}, "locales: the task has its options"),
+    *(
+        (selfattn.build, (config,), {"vocab_size": size}, "build: ")
+        for config, size in ((None, 11), (("transformer",), 11), ("transformer", "11"))
+    ),
+    ("predict", (DATES,), {"beams": 5}, "`beams`: there is no such setting here; did you mean `beam`?"),
+    ("predict", (DATES,), {"beam": 0}, "`beam`: expected"),
+    ("predict", (DATES,), {"options": 5}, "predict: expected DecodingOptions, got 5"),
+    ("predict", (DATES,), {"options": DecodingOptions(), "beam": 2}, "predict: `beam` beside DecodingOptions"),
+    (
+        "predict",
+        (DATES,),
+        {"glossary": {"May": "05"}, "beam": 2},
+        "`glossary`: expected a Glossary({term: words}), got {",
+    ),
+    *(
+        (call, (texts,), {}, f"{call}: expected a list of {items}, got ")
+        for items, calls in (("texts", ("predict", "decode", "unknown")), ("pairs", ("score", "align")))
+        for call in calls
+        for texts in NO_LISTS
+    ),
+    *(
+        (call, (["1 May 2001", item],), {}, f"{call}: text 2: expected a text, got ")
+        for call in ("predict", "decode", "unknown")
+        for item in NO_TEXTS
+    ),
+    *((call, ([item],), {}, f"{call}: pair 1: expected ") for call in ("score", "align") for item in NO_PAIRS),
+    *(("attention", (text,), {}, "attention: expected a single text, got ") for text in (None, ["May 1, 2001"], 3)),
+    *(("aligned_parts", (pair,), {}, "aligned_parts: pair 1: expected ") for pair in (None, ["May 1, 2001"], 3)),
+    *(
+        ("align", ([PAIR],), {name: "last"}, f"align: `{name}`: expected a whole number, got 'last'")
+        for name in ("layer", "head")
+    ),
+    *(("align", ([PAIR],), {"head": head}, "align: `head`: expected a whole number") for head in (True, [], "", 0.0)),
+    ("decode", (DATES,), {"targets": "1"}, "decode: `targets`: expected a list of texts, got '1'"),
+    ("decode", (DATES,), {"first": 1.5}, "decode: `first`: expected a whole number, got 1.5"),
+]
 
 
-@pytest.mark.parametrize(("settings", "message"), WRONG_VALUES)
-def test_values_of_another_type_are_refused(settings: dict[str, Any], message: str, tmp_path: Path) -> None:
-    usual: dict[str, Any] = {"models": MODELS, "out": tmp_path / "out"}
-    with pytest.raises(SettingError) as error:
-        compare("dates", **usual | settings)
-    assert str(error.value) == message
-
-
-@pytest.mark.parametrize("task", [None, 3, Dates])
-def test_what_is_no_task_is_refused(task: Any, tmp_path: Path) -> None:
-    for call in (compare, train_on):
-        with pytest.raises(SettingError, match="`task`: expected a name such as 'dates', or a task, got "):
-            call(task, out=tmp_path / "out")  # type: ignore[operator]
-
-
-@pytest.mark.parametrize("path", [None, 3, ["run"]])
-def test_what_is_no_directory_or_plugin_is_refused(path: Any) -> None:
-    with pytest.raises(UserError, match="load: expected a run directory, got "):
-        selfattn.load(path)
-    with pytest.raises(UserError, match="`plugin`: expected a file, or a module by its dotted name, got "):
-        selfattn.load_plugin(path)
-
-
-def test_options_stand_in_one_place(tmp_path: Path) -> None:
-    options = CompareOptions(models=MODELS, out=tmp_path)
-    with pytest.raises(SettingError, match="`quick`: beside `options`; set it there"):
-        compare("dates", options, quick=True)
-    with pytest.raises(SettingError, match="`options`: expected TrainOptions, got CompareOptions"):
-        train_on("dates", options)  # type: ignore[arg-type]
-    with pytest.raises(SettingError, match="`out`: give the directory of the run"):
-        train_on("dates")
-    with pytest.raises(SettingError, match="`seed`: the trainings of a comparison have several"):
-        compare("dates", seed=3)  # type: ignore[call-arg]
-    with pytest.raises(UserError, match="the task has its options already"):
-        compare(Dates(), out=tmp_path, task_options={"locales": ("ko_KR",)})
+@pytest.mark.parametrize(("call", "given", "settings", "message"), WRONG_CALLS)
+def test_what_a_call_cannot_take_is_named(
+    runs: dict[str, Run],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    call: Any,
+    given: tuple[Any, ...],
+    settings: dict[str, Any],
+    message: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    function = getattr(runs["transformer"], call) if isinstance(call, str) else call
+    with pytest.raises(UserError) as error:
+        function(*given, **settings)
+    assert f"{error.value}\n".startswith(message)
+    others = (selfattn.load, selfattn.load_plugin, selfattn.build)
+    assert isinstance(error.value, SettingError) or call in others or "the task has its options" in message
+    assert call is not selfattn.build or "expected " in str(error.value)
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_training_by_options(train: Train, tmp_path: Path, tiny: Any, small: Any, runs: dict[str, Run]) -> None:
     options = TrainOptions(model="rnn-plain", out=tmp_path / "run", set=small["rnn-plain"])
     run = train_on("dates", options, training=tiny)
     assert replace(run.config, options=runs["rnn-plain"].config.options) == runs["rnn-plain"].config  # `out` is another
-
-
-@pytest.mark.parametrize(("config", "vocab_size"), [(None, 11), (("transformer",), 11), ("transformer", "11")])
-def test_what_is_no_model_is_refused(config: Any, vocab_size: Any) -> None:
-    with pytest.raises(UserError, match=r"^build: .*expected "):
-        selfattn.build(config, vocab_size=vocab_size)
-
-
-DATES = ["May 1, 2001", "3 March 1985"]
-NO_LISTS = (None, {"text": "a"}, "May 1, 2001", 7, {"a", "b"}, b"ab", print)
 
 
 def test_keywords_are_the_options_of_decoding(runs: dict[str, Run]) -> None:
@@ -190,60 +224,85 @@ def test_the_keywords_have_the_names_and_types_of_the_options() -> None:
     assert typing.get_type_hints(DecodingSettings) == {name: hints[name] for name in fields}
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"beams": 5}, "`beams`: there is no such setting here; did you mean `beam`?"),
-        ({"beam": 0}, "`beam`: expected"),
-        ({"options": 5}, "predict: expected DecodingOptions, got 5"),
-        ({"options": DecodingOptions(), "beam": 2}, "predict: `beam` beside DecodingOptions"),
-        ({"glossary": {"May": "05"}, "beam": 2}, "`glossary`: expected a Glossary({term: words}), got {"),
-    ],
-)
-def test_wrong_options_are_named(runs: dict[str, Run], settings: dict[str, Any], message: str) -> None:
-    with pytest.raises(SettingError) as error:
-        runs["transformer"].predict(DATES, **settings)
-    assert str(error.value).startswith(message)
-
-
-PAIR = Pair("a", "b")
-NO_TEXTS = (("a", "b"), None, 3, ["a"], PAIR, b"a")
-NO_PAIRS: tuple[Any, ...] = (("a", "b"), None, "a", {"source": "a", "target": "b"}, Pair("a", 3))  # type: ignore[arg-type]
-# A call, what it is given, and what the line says.
-WRONG_CALLS: list[tuple[str, tuple[Any, ...], dict[str, Any], str]] = [
-    *(
-        (call, (texts,), {}, "expected a list of (texts|pairs), got ")
-        for call in ("predict", "decode", "score", "align", "unknown")
-        for texts in NO_LISTS
-    ),
-    *(
-        (call, (["1 May 2001", item],), {}, "text 2: expected a text, got ")
-        for call in ("predict", "decode", "unknown")
-        for item in NO_TEXTS
-    ),
-    *((call, ([item],), {}, "pair 1: expected ") for call in ("score", "align") for item in NO_PAIRS),
-    *(("attention", (text,), {}, "expected a single text, got ") for text in (None, ["May 1, 2001"], 3)),
-    *(("aligned_parts", (pair,), {}, "pair 1: expected ") for pair in (None, ["May 1, 2001"], 3)),
-    *(
-        ("align", ([PAIR],), {name: "last"}, f"`{name}`: expected a whole number, got 'last'")
-        for name in ("layer", "head")
-    ),
-    *(("align", ([PAIR],), {"head": head}, "`head`: expected a whole number") for head in (True, [], "", 0.0)),
-    ("decode", (DATES,), {"targets": "2008-11-13"}, "`targets`: expected a list of texts, got '2008-11-13'"),
-    ("decode", (DATES,), {"first": 1.5}, r"`first`: expected a whole number, got 1\.5"),
-]
-
-
-@pytest.mark.parametrize(("call", "given", "settings", "message"), WRONG_CALLS)
-def test_what_a_call_cannot_take_is_named(
-    runs: dict[str, Run], call: str, given: tuple[Any, ...], settings: dict[str, Any], message: str
-) -> None:
-    with pytest.raises(SettingError, match=f"^{call}: {message}"):
-        getattr(runs["transformer"], call)(*given, **settings)
-
-
 def test_an_open_file_is_a_list_of_texts(tmp_path: Any) -> None:
     path = tmp_path / "texts.txt"
     path.write_text("a\nb\n", encoding="utf-8")
     with path.open(encoding="utf-8") as file:
         assert checked_texts("predict", file) == ["a\n", "b\n"]
+
+
+# Options beside each other: without effect, refused with the reason; or with the effect that they have together
+
+KINDS = (TrainOptions, TrainingConfig, CompareOptions, DateOptions, TextOptions, TranslationOptions, TranslationTests)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_conditions_name_options(kind: Any) -> None:
+    names = {field.name for field in dataclasses.fields(kind)}
+    assert kind.conditions
+    for condition in kind.conditions:
+        assert names >= set(condition.names)
+
+
+def test_conditions_of_a_command_name_its_options() -> None:
+    assert {name for condition in commands._ALIGN for name in condition.names} <= set(commands.align.__annotations__)
+
+
+def test_a_condition_holds_or_names_the_option() -> None:
+    conditions = [needs("`a`", lambda given: given.a, "b"), excludes("`c`", lambda given: given.c, "d", "e")]
+    check_conditions(["b", "e"], SimpleNamespace(a=1, c=0), conditions)
+    check_conditions([], SimpleNamespace(a=0, c=1), conditions)
+    for name, reason in (("b", "goes with `a`: give that as well"), ("e", "has no effect beside `c`: leave one")):
+        with pytest.raises(UserError, match=f"^`{name}` {reason}"):
+            check_conditions([name], SimpleNamespace(a=0, c=1), conditions)
+
+
+WITHOUT_EFFECT: list[tuple[dict[str, Any], str]] = [
+    ({"ema_decay": 0.9}, "`ema_decay` goes with `average` ema"),
+    ({"average": "last", "ema_decay": 0.9}, "`ema_decay` goes with `average` ema"),
+    ({"average_last": 3}, "`average_last` goes with `average` last"),
+    ({"epochs": 3, "max_steps": 9}, "`epochs` has no effect beside `max_steps`"),
+    ({"warmup": 0.2, "warmup_steps": 9}, "`warmup` has no effect beside `warmup_steps`"),
+]
+
+
+@pytest.mark.parametrize(("settings", "message"), WITHOUT_EFFECT)
+def test_settings_of_a_training_without_an_effect(tmp_path: Path, settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        train("dates", out=tmp_path / "run", quick=True, **settings)
+    with pytest.raises(UserError, match=message):
+        compare("dates", out=tmp_path / "out", quick=True, items_per_epoch=800, **settings)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_run_is_started_from_with_its_options(cli: Cli, runs: dict[str, Run], tmp_path: Path) -> None:
+    start = runs["rnn-plain"].path
+    further = ("--config", start, "--init-from", start, "--seed", "5")
+    done = cli("train", "dates", *further, "--out", tmp_path / "same")
+    assert done.code == 0, done.err
+    assert load(tmp_path / "same").config.model == runs["rnn-plain"].config.model
+    other = cli("train", "dates", *further, "--model", "transformer", "--out", tmp_path / "other").refusal()
+    assert "--model transformer: the model is that of --init-from (rnn-plain); leave it out" in other
+
+
+def test_exports_of_runs_from_the_hub_lie_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert export_place(Path("runs/a"), "onnx") == Path("runs/a-onnx")
+    monkeypatch.setattr("huggingface_hub.constants.HF_ASSETS_CACHE", str(tmp_path / "assets"))
+    repository = tmp_path / "hub" / "models--somebody--dates"
+    (repository / "blobs").mkdir(parents=True)
+    (repository / "snapshots" / "0a1b").mkdir(parents=True)
+    place = export_place(repository / "snapshots" / "0a1b", "ctranslate2")
+    assert place.name == "models--somebody--dates-0a1b-ctranslate2"
+    assert repository.parent not in place.parents
+
+
+def test_what_is_in_the_way_of_an_export(cli: Cli, runs: dict[str, Run]) -> None:
+    pytest.importorskip("onnxruntime")
+    path = runs["rnn-plain"].path
+    place = path.with_name("rnn-plain-onnx")
+    place.mkdir()
+    (place / "note").write_text("mine")
+    refusal = cli("predict", path, "--engine", "onnx", stdin="1/2/03\n").refusal()
+    assert refusal == f"error: {place}: is in the way of the export for onnx, and is none; move it away\n"
+    (place / "note").unlink()
+    place.rmdir()
