@@ -6,6 +6,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -36,6 +37,8 @@ from selfattn.training.checkpoint import CheckpointFile
 from selfattn.training.loop import train_model
 from selfattn.training.observer import CurveReport, EpochReport, Observer, StepReport
 from selfattn.training.weights import freeze
+
+_PAUSE = 1.0  # seconds between two writings of validations
 
 
 def fit(
@@ -170,11 +173,11 @@ def fit(
                             with suppress(OSError):
                                 folder.rmdir()
                 else:
-                    keeper.directory.update(status="interrupted" if isinstance(error, KeyboardInterrupt) else "failed")
+                    status = "interrupted" if isinstance(error, KeyboardInterrupt) else "failed"
+                    keeper.write(None, status=status)
             raise
         if keeper is not None:
-            keeper.directory.save_weights(model)
-            keeper.directory.update(status=outcome.status, train_seconds=outcome.seconds)
+            keeper.write(model, status=outcome.status, train_seconds=outcome.seconds)
     model.requires_grad_(True)
     if outcome.status == "interrupted":
         raise KeyboardInterrupt(f"{out} keeps the best weights so far; the same command with `resume` goes on")
@@ -283,7 +286,10 @@ def _measure_text(name: str, value: float) -> str:
 
 
 class _Keeper(Observer):
-    """Writes every validation into the run directory, and the weights whenever they are the best so far.
+    """Writes validations into the run directory, and the weights that are the best so far.
+
+    Looks follow one another so quickly that writing each would take a fifth of the time, so there is a pause between
+    two writings. What is on disk belongs together: the validations up to one, and the best weights up to it.
 
     Args:
         directory: of the run.
@@ -297,6 +303,8 @@ class _Keeper(Observer):
         self.is_untouched = is_new
         self.keep = keep
         self.reports: list[EpochReport] = []
+        self.is_best_unsaved = False
+        self.next_write = 0.0  # on the monotonic clock, in seconds
 
     def resume(self) -> None:
         """Note in the record that the run is resumed."""
@@ -312,10 +320,24 @@ class _Keeper(Observer):
 
     def validated(self, report: EpochReport, model: Seq2Seq, is_best: bool) -> None:
         self.reports.append(report)
-        self.directory.write_metrics(self.reports)
-        if is_best:
-            self.directory.save_weights(model)
-        self.directory.update(train_seconds=report.seconds)
+        self.is_best_unsaved |= is_best
+        if time.monotonic() >= self.next_write and is_best == self.is_best_unsaved:
+            self.write(model if is_best else None, train_seconds=report.seconds)
+
+    def write(self, best: Seq2Seq | None, **changes: Any) -> None:
+        """Write the validations, and change fields of ``run.json``.
+
+        Args:
+            best: the model with its best weights, to be written, too; None: those on disk stay.
+            changes: new values of fields.
+        """
+        if best is not None:
+            self.directory.save_weights(best)
+            self.is_best_unsaved = False
+        if self.reports and not self.is_best_unsaved:
+            self.directory.write_metrics(self.reports)
+        self.directory.update(**changes)
+        self.next_write = time.monotonic() + _PAUSE
 
     def validation_ended(self, report: EpochReport, model: Seq2Seq) -> None:
         if self.keep:

@@ -114,18 +114,18 @@ def make_training_set(
     cache: dict[int, Sequence[Example]] = {}
     sampling = task.sampling()
     spans = links or {}
+    is_fixed = training.items_per_epoch is None and (splits.is_same_each_epoch or first is not None)
 
     def epoch(number: int) -> Iterable[Example]:
+        place = 0 if is_fixed else number
+        if place in cache:
+            return cache[place]
         pairs = _pairs_of(splits, number, training, first)
         if sampling:
             drawn = sample_pairs(pairs, tokenizer, seed=training.seed, epoch=number, alpha=sampling)
             return Examples.of(drawn) if _fits(pairs) else drawn
         if not isinstance(pairs, Sequence) or not _fits(pairs):
             return linked_examples(pairs, tokenizer, spans) if training.guided else encode_stream(pairs, tokenizer)
-        is_fixed = training.items_per_epoch is None and (splits.is_same_each_epoch or first is not None)
-        place = 0 if is_fixed else number
-        if place in cache:
-            return cache[place]
         examples: Sequence[Example]
         if training.guided:
             examples = list(linked_examples(pairs, tokenizer, spans))

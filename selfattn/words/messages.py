@@ -46,7 +46,7 @@ class Message:
 
         Example:
             >>> Message("badge.seeds", {"count": 3}).say("en"), Message("badge.seeds", {"count": 3}).say("ko")
-            ('3 runs each', '시드 3개')
+            ('3 runs each', '실행 3번씩')
         """
         values = {name: text_of(value, lang) for name, value in self.values.items()}
         text = self.texts.get(lang) or catalogue(lang).get(self.key) or self.texts.get(SOURCE)
@@ -110,7 +110,7 @@ def catalogue(lang: str) -> Mapping[str, str]:
 
     Example:
         >>> catalogue("en")["badge.seeds"], catalogue("ko")["badge.seeds"]
-        ('{count} runs each', '시드 {count}개')
+        ('{count} runs each', '실행 {count}번씩')
     """
     if lang not in LANGS:
         raise UserError(f"language {lang!r}: there is no catalogue of it; choose one of {', '.join(LANGS)}")
