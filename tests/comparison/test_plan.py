@@ -28,11 +28,11 @@ from selfattn.models.families import PRESETS
 from selfattn.registry import load_plugin
 from selfattn.report.ranking import budget_outcomes
 from selfattn.report.verdict import verdict
-from selfattn.results.plan import AtBudget, Budgets
+from selfattn.results.plan import AtBudget, Budgets, Seal
 from selfattn.results.quality import BudgetDifference
 from selfattn.results.record import read_record, record_from_dict
 from selfattn.runs.directory import WEIGHTS, RunDirectory
-from selfattn.runs.ledger import LEDGER
+from selfattn.runs.ledger import LEDGER, begin_ledger, read_ledger, record_access
 from selfattn.runs.training_set import make_training_set
 from selfattn.tasks.dates import Dates
 from selfattn.tasks.translation import AT_MOST, Translation
@@ -63,6 +63,15 @@ def test_every_budget_has_trainings_with_a_full_schedule(finished: Path) -> None
     assert record.budgets.pair == MODELS
     assert {model.name: model.metrics["exact_match"] for model in record.models} == record.budgets.cells[-1].models
     assert all(model.seeds == (5, 6) for model in record.models)
+
+
+def test_one_test_is_one_line_of_the_ledger_whoever_notes_it(tmp_path: Path) -> None:
+    """A worker that outlives a killed program notes its test behind the resumed program, which did so in its stead."""
+    begin_ledger(tmp_path, Seal("0" * 64, "now"), "first")
+    run = tmp_path / "runs" / "plain-seed0"
+    for digest in ("a", "a", "b", "", "a", ""):  # without a digest nobody knows whether it is the same test
+        record_access(run, f"command {digest}", answers=digest)
+    assert [entry.answers for entry in read_ledger(tmp_path)[1:]] == ["a", "b", "", ""]
 
 
 def test_the_plan_is_sealed_before_and_every_access_is_in_the_ledger(finished: Path) -> None:
