@@ -177,7 +177,8 @@ def align(
     loaded = open_model(run, device)
     if gold is None:
         pairs = _pairs(loaded, data, columns, encoding)
-        return alignment_lines(loaded, pairs, layer=layer, head=head, shifted=shift == 1, words=words)
+        links = loaded.align(pairs, layer=layer, head=head, shifted=shift == 1, words=words)
+        return alignment_lines(loaded, pairs, links, words=words)
     refuse_turned(sentences, languages=_languages(loaded))
     return gold_lines(align_against_gold(loaded, read_gold(gold, sentences=sentences, base=base)))
 

@@ -99,9 +99,8 @@ def _unknown(name: str, codes: dict[str, str]) -> SettingError:
     else:
         close = difflib.get_close_matches(name.strip().casefold(), codes, n=3)
         hint = f"did you mean {', '.join(codes[text] for text in close)}?" if close else "such as de, ko, zh_Hans"
-    return SettingError(
-        f"unknown language {name!r}: expected a code of ISO 639 or an English name ({hint}); und for none"
-    )
+    expected = "a code of ISO 639 or an English name"
+    return SettingError(f"unknown language {name!r}: expected {expected} ({hint}); und for none")
 
 
 def scripts_of(texts: Iterable[str]) -> Counter[str]:

@@ -168,7 +168,7 @@ class GeneratedSplits(EndlessSplits):
             in_vain += 1
             # Its text chooses the part: one twentieth each for validation and test.
             place = hashlib.sha256(pair.source.encode()).digest()[0] % 20
-            if {0: "test", 1: "valid"}.get(place, "train") == part and (part == "train" or pair.source not in seen):
+            if split_at(place) == part and (part == "train" or pair.source not in seen):
                 seen.add(pair.source)
                 pairs.append(pair)
                 in_vain = 0
@@ -271,10 +271,10 @@ def split_pairs(
         count += 1  # equal sources stay together
     if not count or not test:
         sources = len({pair.source for pair in pairs})
-        different = "" if sources == len(pairs) else f" with {number_of(sources, 'different source')}"
-        raise UserError(
-            f"{name}: {number_of(len(pairs), 'pair')}{different}, too few for three parts; give 100 or more"
-        )
+        counts = number_of(len(pairs), "pair")
+        if sources < len(pairs):
+            counts = f"{counts} with {number_of(sources, 'different source')}"
+        raise UserError(f"{name}: {counts}, too few for three parts; give 100 or more")
     return FiniteSplits({"train": rest[:-count], "valid": rest[-count:], "test": test}, seed, settings, name)
 
 
@@ -472,10 +472,8 @@ class MixedSplits(FiniteSplits):
         counts = mixture.counts(sizes, total)
         lines = []
         for label, share, size, count in zip(mixture.labels, mixture.shares(sizes), sizes, counts, strict=True):
-            passes = f"{count / size:.2f} passes through {size:,}"
-            lines.append(
-                f"  {label}: {100 * share:.1f} % of the training, {number_of(count, 'pair')} an epoch ({passes})"
-            )
+            epoch = f"{number_of(count, 'pair')} an epoch ({count / size:.2f} passes through {size:,})"
+            lines.append(f"  {label}: {100 * share:.1f} % of the training, {epoch}")
         self.notes = [*self.notes, f"mixture of {len(sizes)} corpora, {total:,} pairs an epoch:", *lines]
         shares = {"weights": list(mixture.weights)}
         self.settings["mixture"] = shares if mixture.temperature is None else {"temperature": mixture.temperature}

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from selfattn import codec
-from selfattn.data.batches import collate
+from selfattn.data.batches import Batch, collate
 from selfattn.data.pairs import Pair, encode_pairs
 from selfattn.errors import UserError
 from selfattn.evaluation.attention import by_blocking, by_gradient
@@ -255,6 +255,12 @@ class AttentionView:
         )
 
 
+def batch_of_one(run: Predictor, source: str, target: str) -> Batch:
+    """Return a single pair of texts as the model of a run reads it, on its device."""
+    examples = encode_pairs([Pair(source, target)], run.tokenizer)
+    return collate(examples, PAD, BOS, [0]).to(run.model.device)
+
+
 def view_attention(run: Predictor, text: str, prediction: str, *, dependence: bool) -> AttentionView:
     """Return the attention of a model while it writes its output for a text.
 
@@ -270,8 +276,7 @@ def view_attention(run: Predictor, text: str, prediction: str, *, dependence: bo
     model: Seq2Seq = run.model
     tokenizer = run.tokenizer
     # The target is the model's output, so every row of weights belongs to one of its steps.
-    examples = encode_pairs([Pair(text, prediction)], tokenizer)
-    batch = collate(examples, PAD, BOS, [0]).to(model.device)
+    batch = batch_of_one(run, text, prediction)
     with torch.inference_mode():
         maps = model.attention_maps(batch.source, batch.target_in, source_mask=batch.source_mask)
     if not all(weights.isfinite().all() for weights in (*maps.cross, *maps.encoder, *maps.decoder)):

@@ -15,7 +15,7 @@ from selfattn.decoding.scoring import TargetScore, text_examples
 from selfattn.distributed import Processes
 from selfattn.errors import SettingError, UserError, number_of, say, visible
 from selfattn.evaluation.attention import AttentionReading, report_alignment, word_links
-from selfattn.evaluation.links import GoldPair, to_pharaoh
+from selfattn.evaluation.links import GoldPair, Link, to_pharaoh
 from selfattn.evaluation.metrics import BITS_PER_CHARACTER, PERPLEXITY, write_counts
 from selfattn.registry import METRICS
 from selfattn.runs.ledger import record_access
@@ -176,21 +176,17 @@ def score_lines(scores: Sequence[TargetScore]) -> Iterator[str]:
         yield f"{score.log_probability:.6f}\t{score.tokens}\t{score.per_token:.6f}"
 
 
-def alignment_lines(
-    run: Run,
-    pairs: Sequence[Pair],
-    *,
-    layer: int = -1,
-    head: int | None = None,
-    shifted: bool = False,
-    words: bool = False,
-) -> Iterator[str]:
+def alignment_lines(run: Run, pairs: Sequence[Pair], links: Sequence[Sequence[Link]], *, words: bool) -> Iterator[str]:
     """Write the links of each pair as a line: links i-j, the parts of the source, those of the target, between tabs.
 
-    Parts are tokens or words with spaces between; a space inside a token is written as ▁. For the arguments and the
-    errors see :meth:`selfattn.runs.run.Run.align`.
+    Parts are tokens or words with spaces between; a space inside a token is written as ▁.
+
+    Args:
+        run: that has linked the pairs.
+        pairs: sources and targets.
+        links: of each pair, from :meth:`selfattn.runs.run.Run.align`.
+        words: whether words are linked, not tokens.
     """
-    links = run.align(pairs, layer=layer, head=head, shifted=shifted, words=words)
     for pair, of_pair in zip(pairs, links, strict=True):
         sides = run.aligned_parts(pair, words=words)
         texts = [" ".join(visible(part.replace(" ", "▁").replace("\t", "▁")) for part in side) for side in sides]

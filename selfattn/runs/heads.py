@@ -44,9 +44,8 @@ def score_heads(run: Run, pairs: Sequence[Pair], measure: Metric, to: str = "zer
         raise UserError(f"{run.path}: an exported run has no heads to leave out; take the run it was exported from")
     layers = layers_with_heads(run)
     if not layers:
-        raise UserError(
-            f"{run.path}: {run.config.preset} has no heads to leave out one by one; take a run of pairs with attention"
-        )
+        reason = f"{run.config.preset} has no heads to leave out one by one"
+        raise UserError(f"{run.path}: {reason}; take a run of pairs with attention")
     sources = [pair.source for pair in pairs]
     plain = run.predict(sources)
     traces = [run.trace(source) for source in sources[:MEANS_OVER] if run.clean(source)] if to == "mean" else []

@@ -338,9 +338,8 @@ def checked_prefixes(prefix: Any, texts: Sequence[str], tokenizer: Tokenizer, *,
         return []
     items = [prefix] * len(texts) if isinstance(prefix, str) else _items("decode", prefix, "prefixes")
     if len(items) != len(texts):
-        raise SettingError(
-            f"decode: `prefix`: expected a prefix for each of {number_of(len(texts), 'text')}, got {len(items)}"
-        )
+        expected = f"a prefix for each of {number_of(len(texts), 'text')}"
+        raise SettingError(f"decode: `prefix`: expected {expected}, got {len(items)}")
     prefixes = []
     for number, item in enumerate(items, first + 1):
         if item is not None and not isinstance(item, str):

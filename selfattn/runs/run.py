@@ -9,7 +9,6 @@ from typing import Literal, get_args
 
 import torch
 
-from selfattn.data.batches import collate
 from selfattn.data.pairs import Pair, clean_text, encode_pairs
 from selfattn.decoding.scoring import TargetScore, TextScore, score_each_text, score_examples
 from selfattn.errors import SettingError, UserError, say
@@ -19,9 +18,9 @@ from selfattn.files import names_in, writing
 from selfattn.models.build import EnsembleConfig
 from selfattn.models.inside import Edit, Trace, edited, edits_of, trace_model
 from selfattn.models.protocol import Seq2Seq
-from selfattn.ownership import new_directory, remove_remains
+from selfattn.ownership import new_directory
 from selfattn.registry import TASKS
-from selfattn.runs.attention_view import AttentionView, view_attention
+from selfattn.runs.attention_view import AttentionView, batch_of_one, view_attention
 from selfattn.runs.directory import CONFIG, TOKENIZER, RunDirectory, check_is_free
 from selfattn.runs.predictor import (
     MODEL_FILES,
@@ -35,7 +34,7 @@ from selfattn.runs.predictor import (
 )
 from selfattn.runs.task import TaskData, task_of_run
 from selfattn.settings import shown
-from selfattn.tokenizers.protocol import BOS, PAD, token_texts
+from selfattn.tokenizers.protocol import token_texts
 
 Quantized = Literal["int8", "int8_float32", "int8_float16", "int16", "float16", "bfloat16"]
 
@@ -128,10 +127,9 @@ class Run(Predictor):
                 raise SettingError(f"align: `{name}`: expected a whole number, got {shown(value)}")
         with self.of_pairs("align"):
             cleaned = self._filled_pairs("align", pairs)
+            examples = encode_pairs(cleaned, self.tokenizer)
             # Also for words: layers and heads are checked here.
-            links = token_links(
-                self.model, encode_pairs(cleaned, self.tokenizer), layer=layer, head=head, shifted=shifted
-            )
+            links = token_links(self.model, examples, layer=layer, head=head, shifted=shifted)
             if not words:
                 return links
             by_way = word_links(self.model, self.tokenizer, [words_of_pair(pair) for pair in cleaned])
@@ -167,10 +165,9 @@ class Run(Predictor):
             UserError: the model has no attention, its weights overflow, or the text is empty.
         """
         if dependence and self.takes_pairs and not any(True for _ in self.model.parameters()):
+            reason = "the dependence on the source needs gradients, which an export lacks"
             advice = "load the run itself, or take a picture, without it (dependence=False)"
-            raise UserError(
-                f"{self.path}: the dependence on the source needs gradients, which an export lacks; {advice}"
-            )
+            raise UserError(f"{self.path}: {reason}; {advice}")
         with self.of_pairs("attention"):
             text = self.clean(checked_text("attention", text))
             if not text:
@@ -200,8 +197,7 @@ class Run(Predictor):
             if not text:
                 raise UserError("trace: the text is empty; give an input, such as a date")
             written = self.predict([text])[0] if output is None else clean_text(checked_text("trace", output))
-            examples = encode_pairs([Pair(text, written)], self.tokenizer)
-            batch = collate(examples, PAD, BOS, [0]).to(self.model.device)
+            batch = batch_of_one(self, text, written)
             trace = trace_model(self.model, batch.source[0], batch.target_in[0])
         sources = token_texts(self.tokenizer.source, text)
         return replace(trace, source_tokens=sources, target_tokens=token_texts(self.tokenizer.target, written))
@@ -313,7 +309,6 @@ def export(
         raise SettingError(f"`quantize` is for ctranslate2; {to} keeps the weights of the training")
     if isinstance(config.model, EnsembleConfig):
         raise UserError("export: an ensemble; export one of its runs")
-    remove_remains(out)
     check_is_free(out, resumes=False)
     with writing(out, advice), new_directory(out) as folder:
         if to == "onnx":

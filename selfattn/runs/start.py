@@ -257,11 +257,11 @@ def read_vectors(path: Path, width: int, names: Collection[str]) -> tuple[dict[s
             count += 1
             is_wider = len(cells) > width + 1 and _is_number(cells[-width - 1])  # some names of GloVe have spaces
             if len(cells) <= width or is_wider:
+                actual = len(cells) - 1
                 if count > 1:
-                    raise UserError(
-                        f"{place}: has {number_of(len(cells) - 1, 'cell')} behind the name, others {width}; {_ADVICE}"
-                    )
-                reason = f"{number_of(len(cells) - 1, 'number')}, but the model's table has width {width}"
+                    cells_text = number_of(actual, "cell")
+                    raise UserError(f"{place}: has {cells_text} behind the name, others {width}; {_ADVICE}")
+                reason = f"{number_of(actual, 'number')}, but the model's table has width {width}"
                 raise SettingError(f"{place}: {reason}; choose the width with `set`, or another file")
             name = " ".join(cells[:-width])
             is_of_pieces = is_of_pieces or name.startswith(_SPACE)

@@ -82,7 +82,8 @@ class WeightedSum(Claim):
                 worst[name] = max(worst[name], float((ours[name] - other[name]).abs().max()) / size)
             if not setup.arm.settings:
                 for name in worst:
-                    numbers |= {f"{name}.{i}.{j}": x for i, j, x in _entries(ours[name])}
+                    for i, row in enumerate(ours[name].tolist()):
+                        numbers |= {f"{name}.{i}.{j}": value for j, value in enumerate(row)}
         return {f"error.{name}": value for name, value in worst.items()} | numbers
 
     def contrasts(self, trials: Trials) -> Contrasts:
@@ -118,12 +119,6 @@ def _examples(settings: Mapping[str, int], seed: int) -> Iterator[tuple[Tensor, 
     for _ in range(settings["draws"]):
         sizes = ((i, e), (j, e), (j, c), (i, c))
         yield tuple(torch.randn(size, generator=draws, dtype=torch.float64) for size in sizes)
-
-
-def _entries(matrix: Tensor) -> Iterator[tuple[int, int, float]]:
-    for i, row in enumerate(matrix.tolist()):
-        for j, value in enumerate(row):
-            yield i, j, value
 
 
 def _text(trials: Trials, figure: str) -> str:
@@ -323,6 +318,7 @@ class Heads(Claim):
     }
     rates = (5e-3, 1e-2, 2e-2)
     learned = dict.fromkeys(kinds, ("either", 0.5))  # by chance 0.31
+    weaker = {"shallow": ("shallow",)}  # with two layers, one head can look at the places one after the other
     sizes = {"steps": 150, "length": 10, "rows": 32, "tested": 300, "dim": 32}
     shows = {"one": ("one-1", "right"), "four": ("four-1", "right")}
     shows |= {"one_deep": ("one-2", "right"), "four_deep": ("four-2", "right")}
@@ -348,19 +344,11 @@ class Heads(Claim):
 
     def contrasts(self, trials: Trials) -> Contrasts:
         """Four heads lead over one, in one layer and in two."""
-        return *self.shallow(trials), self.lead(trials, "deep", 2)
-
-    def conditions(self, trials: Trials) -> dict[str, Contrasts]:
-        """In one layer alone: with two, one head can look at the places one after the other."""
-        return {"shallow": self.shallow(trials)}
-
-    def shallow(self, trials: Trials) -> Contrasts:
-        """Four heads lead over one in one layer."""
-        return (self.lead(trials, "shallow", 1),)
-
-    def lead(self, trials: Trials, name: str, layers: int) -> Contrast:
-        """Hold four heads against one."""
-        return trials.lead(name, f"four-{layers}", f"one-{layers}", "right", self.size["tested"])
+        items = self.size["tested"]
+        return (
+            trials.lead("shallow", "four-1", "one-1", "right", items),
+            trials.lead("deep", "four-2", "one-2", "right", items),
+        )
 
 
 CUT = (0.25, 0.5, 0.75)  # shares of the heads
@@ -419,15 +407,12 @@ class Pruning(Claim):
         """Train; rank the heads on validation data; cut a share of them, and measure the right tokens of the test."""
         dim = setup["dim"]
         length = setup["length"]
-        parts = {"dim": dim, "ffn_dim": dim, "num_heads": setup["heads"]}
         make = TASKS[setup["task"]]
-        config = small.resized("transformer", **parts)
-        model = small.trained(
-            setup, config, lambda draws: make(setup["rows"], length, generator=draws), symbols=SYMBOLS
-        )
+        config = small.resized("transformer", dim=dim, ffn_dim=dim, num_heads=setup["heads"])
+        model = small.trained(setup, config, partial(make, setup["rows"], length), symbols=SYMBOLS)
 
         def unseen(rows: int, name: str) -> Batch:
-            return small.held_out(lambda draws: make(rows, length, generator=draws), seed=setup.seed, name=name)
+            return small.held_out(partial(make, rows, length), seed=setup.seed, name=name)
 
         validation = unseen(setup["tested"], "validation")
         test = unseen(setup["tested"], "test")

@@ -498,9 +498,8 @@ def read_kept(path: Path) -> tuple[str, ...]:
     """
     lines = tuple(line for line in map(clean_text, whole_lines_of(path)) if line)
     if "//" in lines:
-        raise UserError(
-            f"{path}: //: a pattern without content; write one between the slashes, such as /[/]{{2}}/ for //"
-        )
+        advice = "write one between the slashes, such as /[/]{2}/ for //"
+        raise UserError(f"{path}: //: a pattern without content; {advice}")
     try:
         KeptSearch(lines)
     except UserError as error:

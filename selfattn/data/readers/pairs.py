@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
-from itertools import chain, combinations, count, repeat
+from itertools import chain, combinations, count
 from pathlib import Path
 from typing import Any, Protocol, Self
 
@@ -265,12 +265,16 @@ class PairFiles:
             BadRecord(line=2, reason='1 column(s), not 3', lines=1, file='')
         """
         for group, understood in zip(self.groups, self._understood, strict=True):
-            label = "" if len(self.groups) == 1 else _label(group)
+            records: Iterable[RawRecord]
             if understood is None:
                 source, target = group
-                yield from map(RawPair, count(1), source.lines(), target.lines(), repeat(label))
+                records = map(RawPair, count(1), source.lines(), target.lines())
             else:
-                yield from understood.records(group[0].lines(), label)
+                records = understood.records(group[0].lines())
+            if len(self.groups) > 1:
+                label = _label(group)
+                records = (record._replace(file=label) for record in records)
+            yield from records
 
     def rows(self) -> Iterator[RawRecord]:
         """Read the records as `records` does; refuse the files where too many are broken or not in their encoding.

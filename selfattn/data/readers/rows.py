@@ -180,13 +180,13 @@ class Understood:
     Attributes:
         file: the file.
         kind: its format.
-        records: reads records out of its lines, with a name for messages.
+        records: reads records out of its lines.
         layout: of a table; None for other formats, and where the first lines have no row.
     """
 
     file: LearnedFile
     kind: FileFormat
-    records: Callable[[Iterable[str], str], Iterator[RawRecord]]
+    records: Callable[[Iterable[str]], Iterator[RawRecord]]
     layout: "Layout | None" = None
 
     def first(self) -> RawPair | None:
@@ -195,8 +195,8 @@ class Understood:
         Raises:
             UserError: the first record shows that a chosen column is not there.
         """
-        records = self.records(self.file.head, "")
-        return next((row for row in records if isinstance(row, RawPair) and row.source and row.target), None)
+        pairs = (row for row in self.records(self.file.head) if isinstance(row, RawPair))
+        return next((pair for pair in pairs if pair.source and pair.target), None)
 
 
 def side_of(name: Path) -> str | None:
@@ -265,9 +265,8 @@ def file_format(file: LearnedFile) -> FileFormat | None:
     if kind == "book":
         head = [line for line in file.head if "_" in line]
         if len({line.rindex("_") for line in head}) > 1 and any(line.count("_") > 1 for line in head):
-            raise UserError(
-                f"{file.path}: several underscores in a line, and not at one place; write tabs between, as TSV"
-            )
+            wrong = "several underscores in a line, and not at one place"
+            raise UserError(f"{file.path}: {wrong}; write tabs between, as TSV")
     return kind
 
 
@@ -355,7 +354,6 @@ def _table_records(
     read: Callable[[Iterable[str]], Iterator[Row]],
     layout_at: Callable[[int, Sequence[str]], "Layout"],
     lines: Iterable[str],
-    file: str,
     *,
     is_anki: bool,
 ) -> Iterator[RawRecord]:
@@ -365,10 +363,10 @@ def _table_records(
     tag = None
     for line, row in read(lines):
         if isinstance(row, BadRecord):
-            yield row._replace(file=file)
+            yield row
             continue
         if not row:
-            yield RawPair(line, "", "", file)
+            yield RawPair(line, "", "")
             continue
         if layout is None:
             layout = layout_at(line, row)
@@ -376,21 +374,21 @@ def _table_records(
             if names:
                 continue
         if len(row) != width:
-            yield BadRecord(line, f"{len(row)} column(s), not {width}", file=file)
+            yield BadRecord(line, f"{len(row)} column(s), not {width}")
         elif is_anki and _MARKUP.search(f"{row[source]}\n{row[target]}"):
-            yield BadRecord(line, "HTML in the note; export without HTML", file=file)
+            yield BadRecord(line, "HTML in the note; export without HTML")
         else:
-            yield RawPair(line, row[source], row[target], file, "" if tag is None else row[tag])
+            yield RawPair(line, row[source], row[target], "", "" if tag is None else row[tag])
 
 
-def _line_records(cut: Callable[[str], Sequence[str] | str], lines: Iterable[str], file: str) -> Iterator[RawRecord]:
+def _line_records(cut: Callable[[str], Sequence[str] | str], lines: Iterable[str]) -> Iterator[RawRecord]:
     """Read a pair a line; a text in place of two is the reason why the line is broken."""
     for number, line in enumerate(lines, 1):
         texts = cut(line) if line.strip() else ("", "")
         if isinstance(texts, str):
-            yield BadRecord(number, texts, file=file)
+            yield BadRecord(number, texts)
         else:
-            yield RawPair(number, texts[0], texts[1], file)
+            yield RawPair(number, texts[0], texts[1])
 
 
 def _cut_scan(line: str) -> Sequence[str] | str:
@@ -404,29 +402,29 @@ def _cut_book(line: str) -> Sequence[str] | str:
 
 
 def _json_records(
-    file: LearnedFile, columns: tuple[str, str], tag: str | None, lines: Iterable[str], name: str
+    file: LearnedFile, columns: tuple[str, str], tag: str | None, lines: Iterable[str]
 ) -> Iterator[RawRecord]:
     """Read an object a line."""
     is_first = True
     for number, line in enumerate(lines, 1):
         if BAD_BYTE.search(line):
-            yield RawPair(number, line, line, name)  # which has the byte in its texts
+            yield RawPair(number, line, line)  # which has the byte in its texts
             continue
         if not line.strip():
-            yield RawPair(number, "", "", name)
+            yield RawPair(number, "", "")
             continue
         try:
             record = parse(line.encode())
         except ValueError as error:
-            yield BadRecord(number, f"not valid JSON ({getattr(error, 'msg', error)})", file=name)
+            yield BadRecord(number, f"not valid JSON ({getattr(error, 'msg', error)})")
             continue
         if not isinstance(record, dict):
-            yield BadRecord(number, "not a JSON object", file=name)
+            yield BadRecord(number, "not a JSON object")
             continue
         if is_first:
             _check_first(f"{file.path}:{number}", record, columns, tag)
             is_first = False
-        yield pair_of(number, record, columns, tag)._replace(file=name)
+        yield pair_of(number, record, columns, tag)
 
 
 def _check_first(where: str, record: Mapping[str, Any], columns: tuple[str, str], tag: str | None) -> None:
