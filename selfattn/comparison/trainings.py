@@ -23,6 +23,7 @@ from selfattn.evaluation.gates import TestSet
 from selfattn.experiments.plan import UNSEALED, Rank, search
 from selfattn.experiments.progress import Logs, Reporter
 from selfattn.experiments.queue import Runner, Workers, run_all
+from selfattn.files import in_use
 from selfattn.results.plan import Seal
 from selfattn.results.record import TuningTrial
 from selfattn.runs.directory import RECORD, RunDirectory
@@ -196,16 +197,17 @@ class Trainings(Runner[Training | Race]):
     def _test(self, trial: Training) -> None:
         """Test a trained model, unless that is done, and note it in the ledger."""
         path = self.options.out / trial.path
-        if not is_tested(path):
-            data, tests = self.data(trial.seed, trial.variant.pairs)
-            if RunDirectory(path).record().status == DIVERGED:  # the best trial of a tuning in which none converged
-                count_failed(path, self.task, tests, data.tokenizer, "no trial of its tuning converged")
-            else:
-                leading = trial.leading
-                share = trial.variant.share
-                thorough = leading and not self.options.quick
-                RunTest(load(path), self.task, tests).write(leading=leading, thorough=thorough, share=share)
-        record_access(path, self.command, plan=self.seal.sha256, **Tested(path).digests)
+        with in_use(path):  # a worker that outlives its program may still be testing
+            if not is_tested(path):
+                data, tests = self.data(trial.seed, trial.variant.pairs)
+                if RunDirectory(path).record().status == DIVERGED:  # the best trial of a tuning that never converged
+                    count_failed(path, self.task, tests, data.tokenizer, "no trial of its tuning converged")
+                else:
+                    leading = trial.leading
+                    share = trial.variant.share
+                    thorough = leading and not self.options.quick
+                    RunTest(load(path), self.task, tests).write(leading=leading, thorough=thorough, share=share)
+            record_access(path, self.command, plan=self.seal.sha256, **Tested(path).digests)
 
 
 def space_texts(plan: ComparisonPlan) -> dict[str, dict[str, str]]:

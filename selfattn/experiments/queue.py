@@ -272,9 +272,10 @@ def _send_out(runner: Runner[T], trials: Sequence[T], backend: str, count: int, 
     """Run trials in other processes; return why their pool broke, or nothing."""
     parcel = pack(runner)
     folder = os.getcwd()
+    parent = os.getpid() if backend == "loky" else None  # workers of a cluster are no children of this process
     calls = []
     for trial in trials:
-        calls.append(delayed(_run_in_worker)(parcel, trial.label, cloudpickle.dumps(trial), folder, first))
+        calls.append(delayed(_run_in_worker)(parcel, trial.label, cloudpickle.dumps(trial), folder, first, parent))
     try:
         with warnings.catch_warnings(), parallel_config(backend=backend):
             # A worker that restarts to free memory.
@@ -327,8 +328,10 @@ def unpack(parcel: bytes) -> Any:
 _unpack_once = lru_cache(maxsize=1)(unpack)  # a runner keeps the data of a seed for the next trial
 
 
-def _run_in_worker(parcel: bytes, label: str, pickled: bytes, folder: str, first: str) -> None:
-    """Run a trial in another process; failures are written down, not raised.
+def _run_in_worker(
+    parcel: bytes, label: str, pickled: bytes, folder: str, first: str, parent: int | None = None
+) -> None:
+    """Run a trial in another process; failures are written down, not raised. Without its parent it begins none.
 
     The trial is read after the plugins of the parcel are loaded, for it may hold parts of theirs. A worker with several
     threads runs one trial at a time: a trial changes what belongs to the process.
@@ -339,7 +342,7 @@ def _run_in_worker(parcel: bytes, label: str, pickled: bytes, folder: str, first
         runner: Runner[Job] = _unpack_once(parcel)
         trial: Job = cloudpickle.loads(pickled)
         logs = Logs(runner.workers.out)
-        if logs.stop.exists():
+        if logs.stop.exists() or parent not in (None, os.getppid()):
             return
         if runner.workers.on_gpus:
             take_gpu(logs.path, stack)

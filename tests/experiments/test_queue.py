@@ -1,5 +1,6 @@
 """The queue and its display, with trials that only write a file."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -128,11 +129,20 @@ def test_a_trial_with_parts_of_a_plugin_is_read_where_no_plugin_is_loaded_yet(
     with isolated_registries():
         load_plugin(str(TESTS / "plugins" / "convolutional_family.py"))
         trial = WithModel(7, get_preset("convolutional").config)
-        assert queue._send_out(Writer(tmp_path), [trial], "loky", 2, "") == ""
+        assert queue._send_out(Writer(tmp_path), [trial], "threading", 2, "") == ""
     with isolated_registries():  # as in a new process
         ((function, arguments, named),) = cloudpickle.loads(sent[0])
         function(*arguments, **named)
     assert (tmp_path / "number-seed7").exists()
+
+
+def test_a_worker_without_its_parent_begins_no_trial(tmp_path: Path) -> None:
+    """The program may be killed while its workers still start."""
+    Logs(tmp_path).path.mkdir()
+    parcel, trial = queue.pack(Writer(tmp_path)), NUMBERS[0]
+    for parent, begins in ((os.getpid(), False), (os.getppid(), True)):
+        queue._run_in_worker(parcel, trial.label, cloudpickle.dumps(trial), str(tmp_path), "", parent)
+        assert (tmp_path / trial.label).exists() == begins
 
 
 def test_a_request_to_stop_ends_the_queue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
