@@ -192,9 +192,6 @@ class TestLayer:
         close(layer(x).output, before)  # the length of a query no longer counts
 
 
-# --- what cannot be taken ---------------------------------------------------------------------------------------------
-
-
 def random_heads(*sizes: int, dtype: torch.dtype = torch.float32) -> Tensor:
     return torch.randn(*sizes).to(dtype)
 

@@ -27,8 +27,6 @@ from selfattn.report.text import markdown_of
 from selfattn.results.claims import ClaimsRecord, Contrast, Need
 from selfattn.words.messages import LANGS
 
-# rules
-
 
 @pytest.mark.parametrize(
     ("need", "bound", "mean", "met", "opposed"),
@@ -124,9 +122,6 @@ def test_a_theorem_is_asserted() -> None:
     assert judge([exact("c", math.nan, 1e-12)]).verdict == "does not hold"
 
 
-# small trainings
-
-
 def test_a_small_training_learns_to_copy_and_is_the_same_again() -> None:
     def make(draws: torch.Generator):  # type: ignore[no-untyped-def]
         return copies(32, 3, symbols=4, generator=draws)
@@ -142,9 +137,6 @@ def test_a_small_training_learns_to_copy_and_is_the_same_again() -> None:
     assert last < loss_of(untrained, held_out(make, seed=0)) / 2
     assert right <= forced
     assert (last, loss, right, forced) == trained()
-
-
-# commands
 
 
 def test_the_skeleton_runs_at_once(plugin: Path, cli: Cli) -> None:

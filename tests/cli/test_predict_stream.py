@@ -26,9 +26,6 @@ from selfattn.training.config import TrainingConfig
 LONG = "5/4/99 " * 300  # 2,100 characters
 
 
-# --- lines ------------------------------------------------------------------------------------------------------------
-
-
 class Measured(io.BytesIO):
     """Remembers how much was ever asked for at once."""
 
@@ -67,9 +64,6 @@ def test_a_byte_order_mark_is_taken_off_and_counted() -> None:
     assert list(bounded_lines(Arriving(io.BytesIO(mark)), 8)) == [""]
     with pytest.raises(UserError, match=r"standard input:1: not valid UTF-8 \(byte 4\)"):
         list(bounded_lines(Arriving(io.BytesIO(mark + b"\xff")), 8))
-
-
-# --- long lines through a model ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -173,9 +167,6 @@ def test_lines_that_are_there_go_together(buffer: int | None, sizes: list[int], 
     assert [part.count(b"\n") for part in target.written] == sizes
 
 
-# --- limits -----------------------------------------------------------------------------------------------------------
-
-
 def config_of(preset: str, *settings: str) -> RunConfig:
     model = with_settings(PRESETS[preset].config, settings)
     return RunConfig("translation", preset, model, TrainingConfig(), {}, 20)
@@ -196,9 +187,6 @@ def config_of(preset: str, *settings: str) -> RunConfig:
 def test_no_more_is_read_than_there_are_positions_for(preset: str, settings: tuple[str, ...], limit: int) -> None:
     config = config_of(preset, *settings)
     assert input_limit(config, GREEDY) == limit
-
-
-# --- how it ends ------------------------------------------------------------------------------------------------------
 
 
 def test_what_stands_before_a_broken_line_is_written(cli: Cli, runs: dict[str, Run]) -> None:

@@ -343,9 +343,6 @@ def test_a_run_stands_in_its_own_place(command: str, tuned_copy: Path, cli: Cli)
     assert "rnn-plain: seeds [5, 5] have the settings of tunings [0, 0]" in refusal
 
 
-# Outputs, weights, and what is packed
-
-
 def test_tests_that_are_repeated_are_told(
     copy: Path, cli: Cli, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -101,9 +101,6 @@ def test_passes_have_every_item_once_and_go_on_where_they_were_left() -> None:
     assert repeated(items, 53, start=0, seed=4) != passes[:53]
 
 
-# Examples in arrays
-
-
 def test_examples_in_arrays_give_the_same_batches_in_less_memory() -> None:
     chance = random.Random(0)
     pairs = [

@@ -31,9 +31,6 @@ def write(path: Path, content: str | bytes) -> Path:
     return path
 
 
-# One file
-
-
 @pytest.mark.parametrize("ending", ["", ".gz"])
 @pytest.mark.parametrize(
     ("name", "content", "columns", "first"),
@@ -178,9 +175,6 @@ def test_the_split_of_the_book_is_reproduced_line_by_line(shared_data: Callable[
     assert [column.count(False) for column in columns[1:]] == [3_595, 2_562]
 
 
-# Several files
-
-
 PARTS = {
     ".tsv": "Go{n}.\tVa{n} !\n",
     ".csv": "source,target\nGo{n}.,Va{n} !\n",
@@ -223,9 +217,6 @@ def test_texts_with_stray_tabs_and_braces_are_sides_if_their_names_say_so(tmp_pa
     assert [tuple(file.path for file in group) for group in PairFiles(tuple(paths)).groups] == [tuple(paths)]
 
 
-# Tags, and test sets with names
-
-
 TAGGED = [("a", "1", "x"), ("b", "2", ""), ("c", "3", " y ")]
 
 
@@ -237,18 +228,13 @@ def table(path: Path, rows: list[tuple[str, ...]], separator: str = "\t") -> Pat
     return path
 
 
-@pytest.mark.parametrize("tag", ["kind", "3"])
-def test_a_tag_is_read_by_name_and_by_number(tmp_path: Path, tag: str) -> None:
-    head = ("source", "target", "kind")
-    for name, separator in (("a.tsv", "\t"), ("a.csv", ",")):
-        assert read_pairs(table(tmp_path / name, [head, *TAGGED], separator), tag=tag) == TAGGED_PAIRS
-
-
-def test_a_tag_is_read_from_rows_without_names_and_from_json(tmp_path: Path) -> None:
-    assert read_pairs(table(tmp_path / "a.tsv", TAGGED), tag="3") == TAGGED_PAIRS
-    lines = [json.dumps({"source": s, "target": t, "kind": k}) for s, t, k in TAGGED]
-    (tmp_path / "a.jsonl").write_text("\n".join(lines), "utf-8")
-    assert read_pairs(tmp_path / "a.jsonl", tag="kind") == TAGGED_PAIRS
+def test_a_tag_is_read_by_name_and_by_number(tmp_path: Path) -> None:
+    rows = [("source", "target", "kind"), *TAGGED]
+    (tmp_path / "a.jsonl").write_text("\n".join(json.dumps(dict(zip(rows[0], row, strict=True))) for row in TAGGED))
+    files = [(table(tmp_path / "named.tsv", rows), "kind 3"), (table(tmp_path / "named.csv", rows, ","), "kind 3")]
+    files += [(table(tmp_path / "bare.tsv", TAGGED), "3"), (tmp_path / "a.jsonl", "kind")]
+    for path, tags in files:
+        assert [read_pairs(path, tag=tag) for tag in tags.split()] == [TAGGED_PAIRS] * len(tags.split())
 
 
 def test_a_name_stands_before_the_first_file_of_its_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Attention against gold, by tokens and by words; gold links, their files, and the alignment error rate."""
+"""Attention against gold and against what an output depends on; gold links, files, the alignment error rate."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -19,7 +19,10 @@ from selfattn.errors import UserError
 from selfattn.evaluation import attention
 from selfattn.evaluation.attention import (
     AttentionReading,
+    agreement,
     best_head,
+    by_blocking,
+    by_gradient,
     diagonal_counts,
     gold_from_spans,
     score_attention,
@@ -30,7 +33,7 @@ from selfattn.evaluation.attention import (
 from selfattn.evaluation.links import AlignmentCounts, GoldPair, Link, Links, count_alignment, diagonal, read_gold
 from selfattn.models.build import build
 from selfattn.models.families import PRESETS
-from selfattn.models.protocol import AttentionMaps
+from selfattn.models.protocol import AttentionMaps, Seq2Seq
 from selfattn.results.record import ModelAlignment
 from selfattn.tokenizers.listed import CharTokenizer
 
@@ -114,9 +117,6 @@ def test_a_word_without_a_token_and_attention_to_nothing_give_no_link() -> None:
     assert word_links(told([[[0.0, 1.0], [0.0, 1.0]]]), Words("ab"), [pair("a", "b")])[
         AttentionReading(0, 0, False)
     ] == [set()]
-
-
-# --- files ------------------------------------------------------------------------------------------------------------
 
 
 def write(path: Path, text: str) -> Path:
@@ -353,9 +353,6 @@ def test_the_diagonal_links_every_target_word_once_and_in_order(source: int, tar
     assert all(places[-1 - word] == source - 1 - places[word] for word in range(target) if word not in between)
 
 
-# --- files ------------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("name", "pairs", "sure", "extra"), [("enfr", 447, 4038, 13400), ("roen", 248, 6198, 0)])
 def test_real_gold_has_the_counts_of_its_description(
     shared_data: Callable[[str], Path], tmp_path: Path, name: str, pairs: int, sure: int, extra: int
@@ -370,3 +367,88 @@ def test_real_gold_has_the_counts_of_its_description(
     sides = zip(*(line.split(" ||| ") for line in sentences.read_text(encoding="utf-8").splitlines()), strict=True)
     apart = [write(tmp_path / ending, "\n".join(side) + "\n") for ending, side in zip(("s", "t"), sides, strict=True)]
     assert [pair.links for pair in read_gold(path, sentences=apart)] == gold
+
+
+# What an output depends on, and how far attention agrees: against independent computations
+
+SOURCE_IDS, TARGET_IDS = torch.tensor([5, 6, 7, 8, 2]), torch.tensor([9, 4, 2])
+TARGET_IN = torch.tensor([1, 9, 4])
+NAMES = ("rnn-plain", "transformer-rope", "decoder-only", "rnn-encoder-transformer-decoder")
+
+
+def small(name: str) -> Seq2Seq:
+    return build(PRESETS[name].config, vocab_size=11, pad_id=0, seed=3)
+
+
+def probabilities(model: Seq2Seq, source: Tensor, mask: Tensor | None = None) -> Tensor:
+    mask = torch.ones_like(source, dtype=torch.bool) if mask is None else mask
+    return model.eval()(source[None], TARGET_IN[None], source_mask=mask[None]).softmax(dim=-1)[0].detach()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_blocking_is_the_change_without_the_token(name: str) -> None:
+    model = small(name)
+    found = by_blocking(model, SOURCE_IDS, TARGET_IN)
+    whole = probabilities(model, SOURCE_IDS)
+    for place in range(len(SOURCE_IDS)):
+        if model.takes_gaps:
+            without = probabilities(model, SOURCE_IDS, torch.arange(len(SOURCE_IDS)) != place)
+        else:  # a recurrent encoder reads a source that never had it
+            without = probabilities(model, torch.cat([SOURCE_IDS[:place], SOURCE_IDS[place + 1 :]]))
+        torch.testing.assert_close(found[:, place], 0.5 * (whole - without).abs().sum(dim=-1), atol=1e-6, rtol=1e-4)
+    assert found.max() > 1e-4
+
+
+def log_probabilities(model: Seq2Seq, place: int, scale: float) -> Tensor:
+    """Of the target's tokens, when the embedding of one source token is so much longer."""
+
+    def grow(_: object, inputs: tuple[Tensor, ...], output: Tensor) -> Tensor:
+        if inputs[0].shape != (1, len(SOURCE_IDS)) or not torch.equal(inputs[0][0], SOURCE_IDS):
+            return output
+        factor = torch.ones(len(SOURCE_IDS), 1, dtype=output.dtype)
+        factor[place] = scale
+        return output * factor
+
+    tables = [part for part in model.modules() if isinstance(part, torch.nn.Embedding)]
+    hooks = [table.register_forward_hook(grow) for table in tables]
+    memory = model.encode(SOURCE_IDS[None], torch.ones(1, len(SOURCE_IDS), dtype=torch.bool))
+    for hook in hooks:
+        hook.remove()
+    logits = model.advance(TARGET_IN[None], model.start(memory))[0].logits()[0]
+    return logits.log_softmax(dim=-1)[torch.arange(len(TARGET_IDS)), TARGET_IDS].detach()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_gradient_times_input_is_the_slope_along_the_embedding(name: str) -> None:
+    """By finite differences: the log-probability changes by g . e when one token's embedding grows."""
+    model = small(name).double().eval()
+    found = by_gradient(model, SOURCE_IDS, TARGET_IDS)
+    up, down = (
+        torch.stack([log_probabilities(model, place, scale) for place in range(len(SOURCE_IDS))], dim=1)
+        for scale in (1 + 1e-5, 1 - 1e-5)
+    )
+    slopes = (up - down).abs() / 2e-5
+    torch.testing.assert_close(found, (slopes / slopes.sum(dim=1, keepdim=True)).float(), atol=1e-4, rtol=1e-3)
+
+
+def test_agreement_of_every_family_and_none_without_attention() -> None:
+    examples = [Example([5, 6, 7, 2], [9, 4, 2]), Example([8, 7, 5, 6, 2], [4, 2])]
+    for name in ("rnn-attention", "transformer"):
+        found = agreement(small(name), examples)
+        assert found.items == 2
+        for one in (found.blocking, found.gradient, found.between):
+            assert -1 <= one.low <= one.mean <= one.high <= 1
+    assert agreement(small("rnn-plain"), examples) is None
+
+
+def test_attention_that_is_what_the_output_depends_on_agrees_fully(monkeypatch: pytest.MonkeyPatch) -> None:
+    from selfattn.evaluation import attention as module
+
+    model, example = small("transformer"), Example([5, 6, 7, 2], [9, 4, 2])
+    attention = torch.tensor([[0.1, 0.2, 0.3, 0.4], [0.4, 0.3, 0.2, 0.1], [0.25, 0.05, 0.4, 0.3]])
+    monkeypatch.setattr(module, "source_shares", lambda *_, **__: [(0, [attention[None]])])
+    monkeypatch.setattr(module, "by_blocking", lambda *_: attention**2)
+    monkeypatch.setattr(module, "by_gradient", lambda *_, **__: -attention)
+    found = agreement(model, [example])
+    means = [one and one.mean for one in (found.blocking, found.gradient, found.between)]
+    assert means == pytest.approx([1, -1, -1])

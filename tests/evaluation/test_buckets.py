@@ -1,11 +1,35 @@
-"""Metrics by hand; test items in buckets, and what is estimated on each."""
+"""Metrics by hand, in every form of Unicode, and means over tags; test items in buckets, and their estimates."""
 
+from collections.abc import Sequence
+from pathlib import Path
+from unicodedata import normalize
+
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from selfattn import compare_outputs
 from selfattn.data.dates.source import DateSource
 from selfattn.data.pairs import Pair, Span
+from selfattn.errors import UserError
 from selfattn.evaluation.buckets import by_length, evaluate_outputs, span_fields
-from selfattn.evaluation.metrics import CharacterErrorRate, ExactMatch, edit_distance, make_metric
+from selfattn.evaluation.metrics import (
+    Array,
+    CharacterErrorRate,
+    ExactMatch,
+    MacroExactMatch,
+    MacroPhoneErrorRate,
+    MacroWordErrorRate,
+    PairMetric,
+    PhoneErrorRate,
+    WordErrorRate,
+    decomposed_note,
+    edit_distance,
+    make_metric,
+    of_each,
+)
+from selfattn.evaluation.significance import score_counts
 from selfattn.runs.evaluate import evaluation_lines
 from selfattn.tasks.dates import Dates
 from selfattn.tasks.translation import Translation
@@ -13,19 +37,10 @@ from selfattn.tasks.translation import Translation
 DATES = DateSource(split="test").pairs(211)
 
 
-# --- divisions --------------------------------------------------------------------------------------------------------
-
-
 def test_length_buckets_are_of_about_one_size_where_lengths_allow_it() -> None:
     buckets = by_length([" " * length for length in range(100)])
     assert [len(places) for places in buckets.values()] == [25, 25, 25, 25]
     assert by_length(["a b", "a b c", "d"], words=str.split) == {"1": [2], "2": [0], "3": [1]}
-
-
-# --- estimates --------------------------------------------------------------------------------------------------------
-
-
-# --- fields -----------------------------------------------------------------------------------------------------------
 
 
 SPANS = (Span("unit", (0, 0), (1, 2)), Span("count", (0, 0), (0, 1)), Span("place", (0, 0), (6, 8)))
@@ -77,9 +92,6 @@ def test_edit_distance_by_hand() -> None:
     assert {pair: edit_distance(*pair) for pair in pairs} == pairs
 
 
-# Metrics by hand
-
-
 def test_evaluation_counts_overall_and_by_tag() -> None:
     pairs = [Pair("a", "A", "x"), Pair("b", "B", "y"), Pair("c", "C", "x"), Pair("d", "D")]
     metrics = [ExactMatch(), CharacterErrorRate()]
@@ -115,3 +127,95 @@ def test_equal_outputs_are_no_evidence_and_are_called_identical() -> None:
     }))  # fmt: skip
     assert sum("identical outputs" in line for line in shown) == 5
     assert not any("p = " in line or "p < " in line for line in shown)
+
+
+# Error rates of pronunciations, means over tags, and metrics that see source and tag
+
+TAGS = ("kor", "jpn", "fre")
+ITEMS = st.lists(st.tuples(st.text("ab ", max_size=5), st.text("ab", min_size=1, max_size=4), st.sampled_from(TAGS)))
+
+
+@given(ITEMS.filter(bool))
+def test_a_macro_average_is_the_mean_over_the_tags_that_are_there(items: list[tuple[str, str, str]]) -> None:
+    outputs = [output for output, _, _ in items]
+    pairs = [Pair("", target, tag) for _, target, tag in items]
+    for macro, plain in (
+        (MacroExactMatch(), ExactMatch()),
+        (MacroWordErrorRate(), WordErrorRate()),
+        (MacroPhoneErrorRate(), PhoneErrorRate()),
+    ):
+        scores = []
+        for tag in {pair.tag for pair in pairs}:
+            places = [place for place, pair in enumerate(pairs) if pair.tag == tag]
+            scores.append(plain.of([outputs[place] for place in places], [pairs[place] for place in places]))
+        assert macro.of(outputs, pairs) == pytest.approx(np.mean(scores))
+
+
+def test_a_language_counts_alike_however_many_words_it_has() -> None:
+    pairs = [Pair("", "a", "kor")] * 30 + [Pair("", "a", "jpn")] * 2
+    outputs = ["a"] * 30 + ["b"] * 2
+    assert WordErrorRate().of(outputs, pairs) == 2 / 32
+    assert MacroWordErrorRate().of(outputs, pairs) == 0.5
+    results = evaluate_outputs(outputs, pairs, [MacroWordErrorRate()])
+    low, high = results["intervals"]["macro_word_error_rate"]
+    assert low <= 0.5 <= high
+
+
+def test_a_mean_over_tags_needs_tags() -> None:
+    with pytest.raises(UserError, match=r"`metric` macro_exact_match: a mean over tags, but no pair has one"):
+        MacroExactMatch().of(["a"], [Pair("", "a")])
+    with pytest.raises(UserError, match="no pair has one"):
+        MacroExactMatch().of(["a"], ["a"])
+
+
+class Copies(PairMetric):
+    """Share of outputs that are their source, and of the right tag."""
+
+    name = "copies"
+    is_mean = True
+
+    def count_pairs(self, outputs: Sequence[str], pairs: Sequence[Pair]) -> Array:
+        """Count copies."""
+        return of_each([output == pair.source and pair.tag == "x" for output, pair in zip(outputs, pairs, strict=True)])
+
+
+def test_a_metric_may_see_source_and_tag() -> None:
+    pairs = [Pair("a", "b", "x"), Pair("c", "d", "x"), Pair("e", "f", "y")]
+    outputs = {"copier": [["a", "c", "e"]], "other": [["b", "c", "e"]]}
+    counts = Copies().count_runs(outputs, pairs)
+    scores = score_counts(counts, Copies()).estimates()
+    assert [round(score.mean, 3) for score in scores.values()] == [0.667, 0.333]
+    assert Copies().of(["a"], ["a"]) == 0  # references alone have no source
+
+
+# What looks the same counts as the same: outputs and references are compared in Unicode's form NFC
+
+COMPOSED = ("exact_match", "character_error_rate", "chrf", "word recall", "word accuracy", "word_error_rate")
+TEXTS = st.lists(st.text("한국어 가각é́e a", min_size=1, max_size=9).filter(str.strip), min_size=1, max_size=4)
+
+
+@pytest.mark.parametrize("name", [*COMPOSED, "phone_error_rate"])
+@given(texts=TEXTS, wrong=TEXTS)
+def test_a_score_is_the_same_in_every_form_of_unicode(name: str, texts: list[str], wrong: list[str]) -> None:
+    metric = make_metric(name)
+    size = min(len(texts), len(wrong))
+    texts = [normalize("NFC", text) for text in texts[:size]]
+    outputs = [normalize("NFC", text) for text in wrong[:size]]
+    expected = metric.counts(outputs, texts).tolist()
+    for form in ("NFC", "NFD"):
+        for other in ("NFC", "NFD"):
+            changed = [normalize(form, text) for text in outputs], [normalize(other, text) for text in texts]
+            assert metric.counts(*changed).tolist() == expected
+
+
+def test_korean_outputs_that_are_taken_apart_are_right_and_warned_about(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    right = [f"한국어 문장 {number}" for number in range(60)]
+    (tmp_path / "right.txt").write_text("\n".join(right), "utf-8")
+    (tmp_path / "out.txt").write_text(normalize("NFD", "\n".join([*right[:50], *["틀림"] * 10])), "utf-8")
+    compare_outputs(tmp_path / "right.txt", {"a": [tmp_path / "out.txt"]}, out=tmp_path / "out", metric="exact_match")
+    assert "a 83\xa0%" in (tmp_path / "out" / "report.md").read_text("utf-8")
+    said = capsys.readouterr()
+    assert "out.txt: 60 texts are not in Unicode form NFC; shares and character metrics compose" in said.err + said.out
+    assert decomposed_note("right.txt", right) is None

@@ -33,9 +33,6 @@ def right(draws: npt.NDArray[np.float64], share: float) -> npt.NDArray[np.float6
     return np.stack([draws < share, np.ones_like(draws)], axis=-1)
 
 
-# Crossings
-
-
 @pytest.mark.parametrize(
     ("signs", "crossing"),
     [
@@ -78,9 +75,6 @@ def test_differences_are_those_of_a_comparison_at_a_stricter_level() -> None:
         assert (cell.low, cell.high) == pytest.approx((usual.low, usual.high))  # 90 % of two is 95 % of each
         strict = score_runs(scores).pair("b", "a", 0.01)
         assert strict.low < cell.low < cell.high < strict.high
-
-
-# Designs
 
 
 def designed(first: npt.ArrayLike, second: npt.ArrayLike, half: float, odds: LogOdds | None = None) -> Design:

@@ -57,9 +57,6 @@ def test_training_holds_what_the_gradients_need(model: Seq2Seq) -> None:
     assert peak_memory(infer) == peak_memory(read)
 
 
-# Operations
-
-
 def products(rows: int, inner: int, columns: int) -> int:
     """``[rows inner] @ [inner columns]``: a multiplication and an addition for every triple."""
     return 2 * rows * inner * columns

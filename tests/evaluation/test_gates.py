@@ -47,9 +47,6 @@ def test_repetition_by_hand() -> None:
         assert output_gates(songs, targets, [True] * 3)[1].passed == (targets is songs)
 
 
-# Published baselines
-
-
 def test_a_model_far_below_the_published_fails() -> None:
     gates = [baseline_gate(DATES["transformer"], v, examples=135_000, distinct=45_000) for v in (0.2, 0.96)]
     assert [gate and gate.passed for gate in gates] == [False, True]
@@ -57,9 +54,6 @@ def test_a_model_far_below_the_published_fails() -> None:
         assert words in gates[0].reason
     low, high = (baseline_gate(Baseline("ter", 40.0, "Smith"), value, better="lower") for value in (39.0, 41.0))
     assert (low.passed, high.passed, high.reason) == (True, False, "ter 41, at most 40 expected (Smith)")
-
-
-# Overlap of training and test
 
 
 def overlap(train: Iterable[Pair], test: Sequence[Pair]) -> Gate:

@@ -1,8 +1,9 @@
-"""Intervals and tests of models: figures by hand, references, words, and what must not fool them."""
+"""Intervals and tests of models, of tunings and of failed trainings: figures by hand, references, words, and traps."""
 
 import dataclasses
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,16 @@ import pytest
 from scipy import stats
 
 from selfattn.evaluation.metrics import Metric
-from selfattn.evaluation.significance import choose_word, estimate, score_counts, score_runs
+from selfattn.evaluation.significance import RunScores, by_tuning, choose_word, estimate, score_counts, score_runs
 from selfattn.evaluation.translation_metrics import Chrf
-from selfattn.evaluation.variances import average_covariance, corpus_covariance, holm, sign_flip_p, to_log_odds
+from selfattn.evaluation.variances import (
+    average_covariance,
+    corpus_covariance,
+    fisher_p,
+    holm,
+    sign_flip_p,
+    to_log_odds,
+)
 from selfattn.results.quality import Comparison, PairTest, Word
 
 T2, Z = 4.302653, 1.959964  # 95 %: two degrees of freedom, and the normal distribution
@@ -27,9 +35,6 @@ def simulated(*accuracies: float, seeds: int = 5, items: int = 997, seed: int = 
     logits = [math.log(accuracy / (1 - accuracy)) for accuracy in accuracies]
     chances = [1 / (1 + np.exp(-(logit + ease))) for logit in logits]
     return {name: generator.random((seeds, items)) < chance for name, chance in zip("abcdef", chances, strict=False)}
-
-
-# Estimates
 
 
 def test_half_width_by_hand() -> None:
@@ -78,12 +83,6 @@ def test_a_score_that_is_not_finite_is_refused() -> None:
     statistics = np.array([[[1.0, 0.0], [1.0, 1.0]]])  # half of the characters' counts are 0
     with np.errstate(divide="ignore"), pytest.raises(ValueError, match="nan or infinite for some draw"):
         corpus_covariance(statistics, average)
-
-
-# Pairs
-
-
-# Shares on log-odds
 
 
 def test_log_odds_by_hand() -> None:
@@ -170,9 +169,6 @@ def test_further_models_cost_the_primary_contrast_nothing() -> None:
     assert not any(pair.primary for pair in score_runs(more).comparison(primary=("a", "nobody")).pairs)
 
 
-# Words
-
-
 @pytest.mark.parametrize(
     ("low", "high", "p", "seeds", "apart", "word"),
     [
@@ -209,9 +205,6 @@ def test_a_difference_beside_a_margin(low: float, high: float, word: Word, said:
     assert dataclasses.replace(pair, seeds=2).beside(1.0) == "cannot tell"
 
 
-# Other metrics
-
-
 def compare_outputs(
     outputs: dict[str, Any], references: Sequence[str], metric: Metric, clusters: Sequence[int] | None = None
 ) -> Comparison:
@@ -226,9 +219,6 @@ def test_intervals_stay_within_what_a_metric_can_be() -> None:
     right = score_runs({"a": np.ones((3, 11)), "b": np.zeros((3, 11))}).comparison().between("a", "b")
     assert (right.difference, right.high, right.word) == (1.0, 1.0, "better")
     assert right.p == pytest.approx(2 / 2**11)
-
-
-# Items that repeat one another
 
 
 COPIES = 9
@@ -259,12 +249,75 @@ def test_copies_of_items_add_nothing(seeds: int) -> None:
     assert score_runs(few, clusters=range(80)).comparison() == plain
 
 
-# Bad input
-
-
 @pytest.mark.parametrize(
     "scores", [{}, {"a": [1, 0]}, {"a": np.ones((3, 0))}, {"a": [[1.0, math.nan]]}, {"a": [[1, 0]], "b": [[1, 0, 1]]}]
 )
 def test_bad_scores_are_refused(scores: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"expected \[seeds, items\] of finite numbers, the same items"):
         score_runs(scores)
+
+
+# Runs that share the luck of a tuning, and trainings that fail: by hand and against SciPy
+
+
+def runs_of(**scores: list[float]) -> RunScores:
+    """Scores of runs on so many items that these add nothing."""
+    arrays = {name: np.array(values) for name, values in scores.items()}
+    count = sum(map(len, scores.values()))
+    return RunScores(arrays, np.zeros((count, count)), 10**6, bounds=(0.0, 1.0))
+
+
+def test_tunings_are_the_units_of_welchs_test() -> None:
+    first, second = [0.9, 0.92, 0.8, 0.84, 0.95, 0.95], [0.7, 0.72, 0.81, 0.79, 0.6, 0.7]
+    pair = by_tuning(runs_of(a=first, b=second), {"a": "xxyyzz", "b": "112233"}).pair("a", "b")
+    expected = stats.ttest_ind([0.91, 0.82, 0.95], [0.71, 0.8, 0.65], equal_var=False)
+    assert (pair.p, pair.difference) == (pytest.approx(expected.pvalue), pytest.approx(0.52 / 3))
+    assert (pair.low, pair.high) == pytest.approx(tuple(expected.confidence_interval()))
+    (few,) = by_tuning(runs_of(a=first[:4], b=second[:4]), {"a": "xxyy", "b": "1122"}).comparison().pairs
+    assert few.word == "not told apart"  # four runs, two tunings
+
+
+@pytest.mark.parametrize("labels", ["xxxx", "xxxy", "xxy"])
+def test_tunings_have_as_many_runs_each(labels: str) -> None:
+    scores = runs_of(a=[0.5, 0.6, 0.7, 0.8])
+    with pytest.raises(ValueError, match="a: expected at least two tunings with as many runs each"):
+        by_tuning(scores, {"a": labels})
+
+
+def failing(scores: RunScores, **failed: list[bool]) -> RunScores:
+    return replace(scores, failed={name: np.array(flags) for name, flags in failed.items()})
+
+
+@pytest.mark.parametrize("counts", [((3, 3), (0, 3)), ((5, 5), (1, 5)), ((2, 4), (1, 6)), ((0, 3), (0, 3))])
+def test_fishers_test_is_scipys(counts: tuple[tuple[int, int], tuple[int, int]]) -> None:
+    table = [[count, total - count] for count, total in counts]
+    assert fisher_p(*counts) == pytest.approx(stats.fisher_exact(table).pvalue)
+
+
+def test_failed_runs_count_in_the_mean_and_neither_side_alone_makes_a_difference() -> None:
+    bad = [0.95, 0.96, 0.0, 0.95, 0.96]
+    good = [0.90, 0.91, 0.90, 0.89, 0.90]
+    flags = [False, False, True, False, False]
+    scores = failing(runs_of(a=bad, b=good), a=flags)
+    pair = scores.comparison().between("a", "b")
+    assert scores.comparison().estimates["a"].mean == pytest.approx(0.764)
+    assert (pair.word, pair.seeds, pair.difference) == ("not told apart", 4, pytest.approx(-0.136))
+    without = runs_of(a=[run for run in bad if run], b=good).comparison().between("a", "b")
+    assert without.word == "better"  # of the runs that did not fail
+    assert pair.p >= max(without.p, runs_of(a=bad, b=good).comparison().between("a", "b").p)
+
+
+def test_a_model_all_of_whose_trainings_failed_is_worse_if_enough_were_made() -> None:
+    for count, word in ((3, "not told apart"), (5, "worse")):
+        scores = runs_of(a=[0.001 * run for run in range(count)], b=[0.9 + 0.001 * run for run in range(count)])
+        assert failing(scores, a=[True] * count).comparison().between("a", "b").word == word
+    both = failing(runs_of(a=[0.0, 0.01, 0.0], b=[0.0, 0.0, 0.02]), a=[True] * 3, b=[True] * 3)
+    assert both.comparison().between("a", "b").word == "not told apart"
+
+
+def test_tunings_stay_the_units_where_runs_failed() -> None:
+    runs = by_tuning(runs_of(a=[0.9, 0.91, 0.0, 0.9, 0.92, 0.9], b=[0.8] * 6), {"a": "xxyyzz", "b": "xxyyzz"})
+    flags = np.array([False, False, True, False, False, False])
+    others = runs.without({"a": flags})
+    assert others.units("a").tolist() == pytest.approx([0.905, 0.9, 0.91])
+    assert failing(runs, a=flags.tolist()).pair("a", "b").seeds == 3

@@ -113,9 +113,6 @@ def test_learned_positions() -> None:
     check(lambda: layer(torch.tensor([[4, 0], [0, 2]])), list(layer.parameters()))
 
 
-# --- second derivatives and forward mode ------------------------------------------------------------------------------
-
-
 def penalty(x: Tensor, layer: nn.Module, **options: bool) -> Tensor:
     """The squared gradient of the output's sum of squares with respect to the input."""
     output = layer(x, **options).output

@@ -195,9 +195,6 @@ def test_layers_without_weights_are_named_and_none_at_all_is_refused() -> None:
         explore(model, of_bert(), TEXT)
 
 
-# On the command line
-
-
 def saved(place: Path, name: str = "LlamaForCausalLM", **sizes: Any) -> Path:
     made(name, **(SIZES | sizes)).save_pretrained(place)
     words("</s>").save_pretrained(place)

@@ -275,9 +275,6 @@ def test_settings_that_bind_widths_to_each_other(name: str, budget: int) -> None
     assert count_parameters(model)[1] == count(sized)
 
 
-# --- how far apart ----------------------------------------------------------------------------------------------------
-
-
 def test_spread_by_hand() -> None:
     assert spread({"a": 100, "b": 150, "c": 120}) == ("a", "b", 0.5)
     assert spread({"a": 7}) == ("a", "a", 0.0)

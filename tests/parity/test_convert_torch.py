@@ -149,9 +149,6 @@ def test_what_is_no_weight_comes_along() -> None:
         assert not any(part.training for part in module.modules())
 
 
-# --- what cannot be converted ----------------------------------------------------------------------------------------
-
-
 class OtherAttention(nn.MultiheadAttention):
     pass
 

@@ -180,9 +180,6 @@ def test_the_signature_of_old_bleu_says_what_was_computed() -> None:
     assert "|smooth:none|" in signature
 
 
-# --- tokenisers -------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("language", ["ko", "ja_JP"])
 def test_without_mecab_they_are_cut_into_characters_and_the_signature_says_so(
     language: str, monkeypatch: pytest.MonkeyPatch
@@ -251,9 +248,6 @@ def test_moses_tokens_are_as_many_as_in_the_tokenised_files(
 ) -> None:
     tokens = moses_tokens(multi30k(shared_data, part, language), language=language)
     assert sum(len(text.split(" ")) for text in tokens) == MULTI30K_WORDS[part, language]
-
-
-# --- tests of two systems ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("metric", [Bleu("de"), Chrf()])

@@ -57,9 +57,6 @@ def test_a_score_says_whether_it_needs_equal_widths() -> None:
         override(get_preset("rnn-attention").config, settings)
 
 
-# --- sizes and limits -------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("budget", [60_000, 182_000, 2_000_000])
 def test_a_family_is_sized_for_a_budget(budget: int) -> None:
     sized = match(get_preset("convolutional").config, budget, size)
@@ -82,9 +79,6 @@ def test_a_family_has_answers_to_what_the_engine_asks() -> None:
     assert not config.reads_one_sequence
     with pytest.raises(ValueError, match="share one embedding"):
         build(config, vocab_size=VOCAB, pad_id=0, seed=0, source_vocab_size=5)
-
-
-# --- shapes -----------------------------------------------------------------------------------------------------------
 
 
 class Rows(EmbeddingPosition):
@@ -172,9 +166,6 @@ def test_a_parameter_without_axes_is_measured() -> None:
     assert by_blocking(model, torch.tensor([5, 6, 2]), torch.tensor([1, 7])).shape == (2, 3)
 
 
-# --- attention --------------------------------------------------------------------------------------------------------
-
-
 def test_an_attention_gets_every_setting_that_it_takes(plugins: Plugins) -> None:
     settings = {"num_kv_heads": 1, "qk_norm": True, "score": "cosine", "normalize": "relu", "attention_dropout": 0.25}
     config = override(
@@ -219,9 +210,6 @@ def test_a_setting_that_an_attention_does_not_take_is_refused() -> None:
             override(preset, changes)
     with pytest.raises(UserError, match="attention 'x': expected a subclass of MultiHeadAttention, got"):
         register.attention("x")(torch.nn.Linear)
-
-
-# --- training ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("variant", ["convolutional", "decoder-only prefix cosine kerple", "decoder-only gated hybrid"])

@@ -140,8 +140,6 @@ def test_every_pair_stands_for_its_day(split: str, index: int) -> None:
     assert spans[-1][1] <= len(pair.source)
 
 
-# phrases
-
 LANGUAGES = ["en ko", "ko en", "de en", "fr ja", "en ar", "ru pl", "he hi", "zh en", "en en"]
 SPLITS: tuple[Split, ...] = ("train", "valid", "test")
 

@@ -217,8 +217,6 @@ def test_gates_need_a_future_to_hide_and_leave_the_model_as_it_was(zoo: Any) -> 
         assert all(parameter.grad is None for parameter in model.parameters())
 
 
-# --- overfitting ------------------------------------------------------------------------------------------------------
-
 VOCAB = 12
 
 

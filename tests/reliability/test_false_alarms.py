@@ -106,9 +106,6 @@ def test_false_alarms_are_as_rare_as_the_page_says(simulation: Any, row: int) ->
         assert rate == pytest.approx(share(cell), abs=tolerance(share(cell), 200))
 
 
-# Budgets
-
-
 def test_crossings_are_seldom_claimed_where_there_is_none(budgets: Any) -> None:
     """Though the means cross: the hardest world of the page, on fewer items."""
     world = budgets.replace(budgets.NO_CROSSING["one leads by 6 points at the smallest, then equal"], items=500)

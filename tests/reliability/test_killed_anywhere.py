@@ -124,8 +124,6 @@ def test_work_that_is_killed_ends_as_if_never_killed(
     kill_and_go_on(processes, count, *WORK[name], tmp_path)
 
 
-# --- one directory, one writer ----------------------------------------------------------------------------------------
-
 CONFIG = TrainingConfig(epochs=3, batch_size=4, lr=0.01)
 HOLD = "from selfattn.files import in_use, Path; import sys\nwith in_use(Path(sys.argv[1])): print(flush=True), input()"
 BUSY = "another process is at work here; wait for it"

@@ -137,9 +137,6 @@ def test_what_is_ignored_stays_ignored() -> None:
         signal.signal(signal.SIGINT, before)
 
 
-# --- diverged ---------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("precision", "also"), [("float32", False), ("bfloat16", True)])
 def test_the_advice_fits_the_precision(precision: str, also: bool) -> None:
     with pytest.raises(UserError, match="the loss became nan at step 3; lower the learning rate") as caught:

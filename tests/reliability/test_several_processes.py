@@ -124,8 +124,6 @@ def test_one_process_decides_and_adds_up_alone() -> None:
     alone.check_same("settings")
 
 
-# --- one of them dies -------------------------------------------------------------------------------------------------
-
 dying = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="needs /proc")
 TWO = [*TORCHRUN, "--standalone", "--nproc-per-node", "2"]
 

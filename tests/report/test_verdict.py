@@ -81,9 +81,6 @@ def badge_texts(record: Record) -> list[tuple[str, str]]:
     return [(badge.kind, badge.text.say("en")) for badge in badges(record)]
 
 
-# the question and the answer
-
-
 def test_the_question_is_about_the_pair_and_its_size(rich: Record) -> None:
     assert question(rich).say("en") == (
         "Does a Transformer convert dates better than an RNN with attention of the same size?"
@@ -194,9 +191,6 @@ def test_rates_that_were_not_tuned_are_said(rich: Record, training: dict[str, fl
     assert "not tuned" in lead(record)
 
 
-# conditions
-
-
 def test_the_amount_of_training_is_that_of_the_runs(rich: Record) -> None:
     assert "After 5.29 M target tokens" in lead(replace(rich, settings={"max_steps": 7}))
     shorter = tuple(replace(c, points=c.points[:3]) for c in rich.models[-1].curves)
@@ -240,9 +234,6 @@ def test_a_budget_where_all_runs_lie_apart_is_not_called_chance(rich: Record) ->
     sure = (replace(points[0], difference=BudgetDifference(0.5, -0.3, -0.4, -0.2)), points[1])
     other = said(replace(rich, budgets=replace(budgets, cells=sure)))
     assert "gets 50.00 % right, the Transformer 80.00 % (difference 30 [20, 40] points, 3 seeds each)." in other
-
-
-# what leaves nothing to say
 
 
 def test_a_gate_that_failed_stops_the_verdict(rich: Record) -> None:
@@ -306,9 +297,6 @@ def test_badges_tell_how_far_the_verdict_can_be_believed(rich: Record) -> None:
     assert ("warn", "quick run: less training, fewer test items") in badge_texts(
         replace(rich, settings={"quick": True})
     )
-
-
-# sections
 
 
 def test_sizes_of_every_model_stand_in_one_table(rich: Record) -> None:

@@ -109,8 +109,6 @@ def test_tokens_that_contradict_each_other_are_refused(tmp_path: Path) -> None:
     ):
         with pytest.raises(UserError, match=message):
             Translation(data=(data,), **settings)
-    with pytest.raises(UserError, match=r"`tokenizer` wrods: expected characters, letters, words"):
-        train("translation", data=data, target="und", tokenizer="wrods", out=tmp_path / "run")
 
 
 def test_a_training_says_where_its_vocabulary_comes_from(
