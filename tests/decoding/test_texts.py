@@ -1,6 +1,7 @@
 """Texts in their order; language models that go on from a beginning; scores of given targets."""
 
 import math
+from functools import partial
 from typing import Any
 
 import pytest
@@ -44,15 +45,22 @@ def test_order_is_kept_empty_lines_stay_and_batches_change_nothing(
     assert found[0] == found[6] != ""
 
 
-def test_long_texts_go_in_small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def rows(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many sentences each batch has that is decoded from now on."""
+    counts: list[int] = []
+
+    def counting(decode: Any, model: Seq2Seq, source: Tensor, *args: Any, **options: Any) -> Any:
+        counts.append(len(source))
+        return decode(model, source, *args, **options)
+
+    for decode in (greedy, beam_search):
+        monkeypatch.setattr(module, decode.__name__, partial(counting, decode))
+    return counts
+
+
+def test_long_texts_go_in_small_batches(rows: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     model = build(PRESETS["transformer"].config, vocab_size=len(TOKENIZER), pad_id=0, seed=1)
-    rows: list[int] = []
-
-    def counting(model: Seq2Seq, source: Tensor, *args: Any, **options: Any) -> Any:
-        rows.append(len(source))
-        return greedy(model, source, *args, **options)
-
-    monkeypatch.setattr(module, "greedy", counting)
     monkeypatch.setattr(module, "MAX_TOKENS", 60)
     texts = ["a" * 25, "b", "c", "d" * 25]
     assert len(predict(model, TOKENIZER, texts, max_length=2)) == 4
@@ -62,17 +70,9 @@ def test_long_texts_go_in_small_batches(monkeypatch: pytest.MonkeyPatch) -> None
     assert rows == [2, 2, 1]  # three outputs of 10 tokens would be 30
 
 
-def test_64_sentences_are_one_batch_of_a_beam_search(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_64_sentences_are_one_batch_of_a_beam_search(rows: list[int]) -> None:
     model = build(PRESETS["transformer"].config, vocab_size=len(TOKENIZER), pad_id=0, seed=1)
-    rows: list[int] = []
-
-    def counting(model: Seq2Seq, source: Tensor, *args: Any, **options: Any) -> Any:
-        rows.append(len(source))
-        return beam_search(model, source, *args, **options)
-
-    monkeypatch.setattr(module, "beam_search", counting)
-    texts = ["a", "bc"] * 32
-    decode_texts(model, TOKENIZER, texts, DecodingOptions(beam=5), max_length=2)
+    decode_texts(model, TOKENIZER, ["a", "bc"] * 32, DecodingOptions(beam=5), max_length=2)
     assert rows == [64]
 
 

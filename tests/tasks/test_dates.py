@@ -95,10 +95,6 @@ def test_a_notebook_keeps_little_however_large_the_maps(runs: dict[str, Run]) ->
 
 
 def test_attention_that_cannot_be_shown(runs: dict[str, Run], tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="rnn-plain has no attention to show"):
-        runs["rnn-plain"].attention("May 1, 2001")
-    with pytest.raises(UserError, match="the text is empty"):
-        runs["transformer"].attention("  ")
     view = runs["transformer"].attention("May 1, 2001")
     for layer, head, message in (
         (9, None, "layer 9: the model has layers 0 to"),
@@ -107,8 +103,6 @@ def test_attention_that_cannot_be_shown(runs: dict[str, Run], tmp_path: Path) ->
     ):
         with pytest.raises(UserError, match=message):
             view.picture(layer, head)
-    with pytest.raises(UserError, match=r"ending in \.svg"):
-        view.save(tmp_path / "x.gif")
     with pytest.raises(UserError, match="cannot be written"):
         view.save(tmp_path / "nowhere" / "x.svg")
 
@@ -141,17 +135,6 @@ def test_a_table_of_pairs_is_dealt_by_source_and_evaluated_on_its_test_part(tmp_
     assert found == evaluate_run(run, [path]) | {"data": found["data"]}
     assert found["unseen"]["items"] == 60  # a source that stands in the file twice is in one part only
     assert evaluate_run(run, [table(tmp_path / "other.tsv", 30)])["items"] == 30
-
-
-def test_a_file_that_has_changed_is_not_tested_on(tmp_path: Path, train: Train) -> None:
-    path = table(tmp_path / "days.tsv", 200)
-    run = train("rnn-plain", tmp_path / "run", data=(path,), training=FILE_TRAINING)
-    table(path, 201)
-    with pytest.raises(UserError, match=r"days\.tsv, test part has changed since this run was trained"):
-        evaluate_run(run)
-    path.unlink()
-    with pytest.raises(UserError, match=r"days\.tsv: no such file"):
-        evaluate_run(run)
 
 
 def test_the_books_file_has_its_own_split(shared_data: Callable[[str], Path], tmp_path: Path, train: Train) -> None:

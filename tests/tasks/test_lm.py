@@ -92,24 +92,6 @@ def test_subwords(cli: Cli, text: Path, tmp_path: Path) -> None:
     assert line.startswith("Ann saw ")  # the space that subwords drop at the start of a text is not lost
 
 
-def test_what_needs_pairs_says_so(cli: Cli, run: Run, text: Path, tmp_path: Path) -> None:
-    pairs = tmp_path / "pairs.tsv"
-    pairs.write_text("a\tb\n")
-    for arguments in (
-        ("attention", run.path, "Ann"),
-        ("score", run.path, "--data", pairs),
-        ("align", run.path, "--data", pairs),
-    ):
-        done = cli(*arguments)
-        assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
-        assert "is a language model; take a run that was trained on pairs" in done.err
-
-
-def test_evaluation_that_cannot_be(cli: Cli, run: Run, text: Path) -> None:
-    assert "give it with --data" in cli("evaluate", run.path).err
-    assert "decodes nothing" in cli("evaluate", run.path, "--data", text, "--beam", 2).err
-
-
 def test_a_training_says_what_it_reads(text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     train_on("lm", out=tmp_path / "run", data=text, context=16, set=SMALL, max_steps=1)
     told = capsys.readouterr().err

@@ -143,10 +143,6 @@ def test_evaluate_and_predict_and_score(cli: Cli, tmp_path: Path, files: Path) -
 def test_languages_are_known_or_refused_and_their_script_is_compared(
     cli: Cli, tmp_path: Path, files: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    data = ("--data", files / "train.en", files / "train.de")
-    refused = cli("train", "translation", "--out", tmp_path / "no", *data, "--target", "jp")
-    assert refused.code == 2
-    assert "--target: unknown language 'jp'" in refused.err
     settings = parts(files, "en", "de") | {"training": ALL, "vocab_size": 300}
     german = train(tmp_path / "german", **settings, target="German")
     assert "tok:13a" in evaluate_run(german)["signatures"]["bleu"]
@@ -197,23 +193,6 @@ def test_a_comparison_on_files_is_about_bleu(tmp_path: Path, files: Path) -> Non
         assert all(0 <= (head.aer or 0) <= 1 for head in model.alignment.heads)
         assert model.alignment.diagonal_aer == 0  # "1 2 3" and "eins zwei drei", word by word
     assert f"--data {files}/train.en {files}/train.de" in record.command
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"data": (Path(__file__),) * 3}, "test_translation.py: is given twice; leave it out once"),
-        ({"valid": (Path("a"),)}, "`valid` goes with `data`"),
-        ({"data": (Path("a"),), "hub": "x/y"}, "`hub` has no effect beside `data`: leave one of them out"),
-        ({"sampling": 0.1}, "`sampling` goes with `tokenizer` bpe"),
-        ({"columns": ("en", "de")}, "`columns` goes with `data` or `hub`"),
-    ],
-)
-def test_bad_settings_get_one_line(tmp_path: Path, options: dict[str, Any], message: str) -> None:
-    with pytest.raises(UserError, match=message) as caught:
-        train(tmp_path / "run", **options)
-    assert "\n" not in str(caught.value)
-    assert not (tmp_path / "run").exists()
 
 
 def test_what_others_reached_is_known_by_the_test_pairs(shared_data: Callable[[str], Path]) -> None:
@@ -360,30 +339,6 @@ def test_a_corpus_that_is_no_longer_there_or_the_same(cli: Cli, divided: Path, c
     ):
         assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
         assert said in done.err
-
-
-BAD: list[tuple[tuple[str, ...], str]] = [
-    (("evaluate", "RUN", "--data", "a.csv", "--columns", "en"), "--columns en: expected two different ones"),
-    (("evaluate", "RUN", "--data", "a.en", "a.de.gz", *COLUMNS), "--columns is for files of pairs"),
-    (("score", "RUN", "--data", "quote.csv"), "quote.csv:3: unexpected end of data; mend the line"),
-    (("align", "RUN", "--gold", "a.en", *COLUMNS), "--columns goes with --data"),
-    (("tokenizer", "train", "a.en", "--out", "new", *COLUMNS), "--columns is for files of pairs: give one"),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"), BAD, ids=lambda value: " ".join(value)[:40] if isinstance(value, tuple) else ""
-)
-def test_bad_data_in_one_line(
-    cli: Cli, divided: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], message: str
-) -> None:
-    every_way(tmp_path, lines(9))
-    (tmp_path / "quote.csv").write_text('source,target\na,b\n"c,d\n')
-    monkeypatch.chdir(tmp_path)
-    done = cli(*(divided if argument == "RUN" else argument for argument in arguments))
-    assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
-    assert message in done.err
-    assert not (tmp_path / "new").exists()
 
 
 def test_the_library_takes_paths_as_the_command_line_does(tmp_path: Path) -> None:
