@@ -194,29 +194,6 @@ def test_the_list_has_every_claim_in_both_languages(cli: Cli) -> None:
         assert all(CLAIMS[line.split()[1]]().say("sentence").say(lang) in line for line in lines)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (("claims", "run"), "name those to run, or give --all"),
-        (("claims", "run", "scores", "--all"), "name those to run, or give --all"),
-        (("claims", "run", "score"), "did you mean scores"),
-        (("claims", "run", "99"), "claim '99' is not known"),
-        (("claims", "run", "scores", "--jobs", "0"), "--jobs 0: expected a whole number of at least 1"),
-        (("claims", "new", "a/b"), "letters, digits, - and _"),
-        (("claims", "new", "scores"), "this claim or scores.py exists already"),
-        (("claims", "page", "nothing", "--out", "x"), "nothing"),
-    ],
-)
-def test_refusals_are_one_line(
-    arguments: tuple[str, ...], said: str, cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    done = cli(*arguments)
-    assert done.code == 2
-    assert said in done.err
-    assert done.err.count("\n") == 1
-
-
 # The documents of the claims suite say what its record says
 
 RESULTS = Path(__file__).resolve().parents[2] / "docs" / "results" / "claims"

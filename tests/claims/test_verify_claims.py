@@ -1,12 +1,12 @@
 """`verify` judges claims again, and holds them against trials, plan and ledger."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from counted_claim import Counted, measure
+from forging import edit
 from small_runs import Cli
 
 from selfattn.claims.run import RECORD, verify_claims
@@ -21,13 +21,6 @@ def differing(place: Path) -> dict[str, str]:
 
 def measured(claim: Counted, out: Path) -> None:
     write(out / RECORD, measure([claim], out), checksum=True)
-
-
-def edit(file: Path, change: Callable[[Any], object]) -> None:
-    values = json.loads(file.read_text())
-    values.pop("checksum", None)
-    change(values)
-    file.write_text(json.dumps(values))
 
 
 def first(record: Any) -> Any:

@@ -183,6 +183,15 @@ TABLE: list[tuple[str, str]] = [
     ("tokenizer train good.txt --kind characters --vocab-size 9 --out new", "--vocab-size goes with --kind bpe"),
     ("evaluate run --json --lang ko", "--lang has no effect beside --json"),
     ("align run --data pairs.tsv --base 1", "--base goes with --gold"),
+    # claims
+    ("claims run", "name those to run, or give --all"),
+    ("claims run scores --all", "name those to run, or give --all"),
+    ("claims run score", "did you mean scores"),
+    ("claims run 99", "claim '99' is not known"),
+    ("claims run scores --jobs 0", "--jobs 0: expected a whole number of at least 1"),
+    ("claims new a/b", "letters, digits, - and _"),
+    ("claims new scores", "this claim or scores.py exists already"),
+    ("claims page nothing --out new", "nothing"),
     # vocabularies
     ("tokenizer train --out new", "there is no text to train on"),
     ("tokenizer train nowhere.txt --out new", "no such file"),

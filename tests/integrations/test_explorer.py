@@ -14,7 +14,7 @@ import selfattn
 import tokenizers
 from selfattn.cli.main import main
 from selfattn.errors import UserError
-from selfattn.integrations.explorer import explore, explore_weights, foreign_model
+from selfattn.integrations.explorer import explore, explore_weights
 from tokenizers import models, pre_tokenizers, processors
 
 # Tiny vocabularies lack the special tokens of the families' defaults; transformers warns about it.
@@ -263,12 +263,3 @@ def test_whatever_loads_with_transformers_trusts_no_code() -> None:
     ]
     assert calls
     assert [place for place in calls if "trust_remote_code=False" not in place[1]] == []
-
-
-def test_a_model_of_pictures_is_refused_on_the_command_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    made("ViTModel", **IMAGE).save_pretrained(tmp_path)
-    assert told(monkeypatch, str(tmp_path), TEXT) == 2
-    assert "ViTModel reads pixel_values, not text" in capsys.readouterr().err
-    assert foreign_model(tmp_path / "nothing") is None

@@ -1,5 +1,4 @@
-"""Watching a Hugging Face model: the maps are those that eager gives for the sequence that came out, and looking
-changes nothing."""
+"""Watching a Hugging Face model: the maps are those of eager for what came out; its layers, their kinds and numbers."""
 
 import threading
 from types import SimpleNamespace
@@ -13,8 +12,8 @@ from torch import Tensor
 from selfattn.attention import attend
 from selfattn.errors import UserError
 from selfattn.integrations.transformers import register
-from selfattn.integrations.watch import watch
-from tests.fixtures.families import configuration, tiny
+from selfattn.integrations.watch import attention_layers, watch
+from tests.fixtures.families import configuration, inputs_of, tiny
 
 # Tiny vocabularies lack the special tokens of the families' defaults; transformers warns about it.
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -261,19 +260,6 @@ def test_another_thread_is_not_watched() -> None:
     assert not seen.layers
 
 
-def test_a_layer_that_hands_over_no_weights_is_named() -> None:
-    model = made("Bert")
-    layer = model.encoder.layer[1].attention.self
-    watching = watch(model)
-    seen = watching.__enter__()
-    layer.config = transformers.BertConfig(attn_implementation="eager")
-    model(PROMPT)
-    with pytest.warns(UserWarning, match="no weights from encoder.layer.1.attention.self"):
-        watching.__exit__(None, None, None)
-    assert [layer.number for layer in seen.layers] == [0]
-    assert seen.without_weights == ("encoder.layer.1.attention.self",)
-
-
 REFUSED: list[tuple[dict[str, Any], str]] = [
     *(({name: []}, "is empty: give numbers from 0") for name in ("layers", "heads")),
     *(({"layers": numbers}, "expected a list of whole numbers from 0") for numbers in (1, [True], ["0"], [0.0])),
@@ -298,3 +284,56 @@ def test_what_cannot_be_read_again_is_refused_before_it_is_generated(options: di
     with pytest.raises(UserError, match="of `generate` cannot be read again: give tokens"), watch(model):
         model.generate(PROMPT, **SEEN, **options)
     assert "generate" not in vars(model), "the model is as it was"
+
+
+# The attention layers of Hugging Face models: their kinds, towers and numbers are those of the model
+
+
+def small(name: str) -> Any:
+    """A tiny model of a class."""
+    model_class = getattr(transformers, name)
+    return tiny(name, configuration(model_class.config_class))
+
+
+@pytest.mark.parametrize(
+    ("name", "labels"),
+    [
+        ("NllbMoeModel", {"encoder", "decoder", "cross"}),
+        ("SeamlessM4TForTextToText", {"encoder", "decoder", "cross"}),
+        ("T5Model", {"encoder", "decoder", "cross"}),
+        ("DogeModel", {"decoder"}),
+        ("LayoutLMModel", {"encoder"}),
+        ("CLIPModel", {"text_model encoder", "vision_model encoder"}),
+        ("LlavaModel", {"encoder", "decoder"}),
+    ],
+)
+def test_kinds_follow_from_what_a_layer_does_and_towers_are_apart(name: str, labels: set[str]) -> None:
+    layers = list(attention_layers(small(name)).values())
+    assert {f"{layer.tower} {layer.kind}".strip() for layer in layers} == labels
+    assert len({(layer.tower, layer.kind, layer.number) for layer in layers}) == len(layers)
+
+
+def test_layer_three_of_a_hybrid_is_three() -> None:
+    config = transformers.Qwen3NextConfig(
+        vocab_size=64, hidden_size=32, num_hidden_layers=4, num_attention_heads=4, num_key_value_heads=2, head_dim=8,
+        linear_num_key_heads=2, linear_num_value_heads=4, linear_key_head_dim=8, linear_value_head_dim=8,
+        intermediate_size=48, num_experts=0, pad_token_id=0,
+    )  # fmt: skip
+    model = transformers.Qwen3NextModel(config).eval()
+    with watch(model, layers=[3]) as seen, torch.no_grad():
+        model(**inputs_of(model, "none"))
+    assert [(layer.name, layer.number) for layer in seen.layers] == [("layers.3.self_attn", 3)]
+    with pytest.raises(UserError, match="`layers` 0: the model has layers 3 with attention"), watch(model, layers=[0]):
+        pass
+
+
+def test_blocks_within_stages_are_counted() -> None:
+    layers = attention_layers(transformers.SwinModel(transformers.SwinConfig(depths=[1, 2], num_heads=[1, 2])))
+    assert [layer.number for layer in layers.values()] == [0, 1, 2]
+
+
+def test_a_refused_model_is_left_as_it_was() -> None:
+    model = transformers.BloomModel(transformers.BloomConfig(vocab_size=31, hidden_size=16, n_layer=1, n_head=4))
+    with pytest.raises(UserError, match="BloomModel"), watch(model):
+        pass
+    assert model.config._attn_implementation == "eager"
