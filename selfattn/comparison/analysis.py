@@ -362,7 +362,7 @@ def _with_quality(budgets: Budgets, outputs: RunTable[Answered], analysis: Analy
             counted[name] = sum(_failed(run, metric, analysis.task) for run in runs)
         failed = {name: count for name, count in counted.items() if count}
         cells.append(replace(cell, models=estimates, difference=by_budget.get(cell.budget), failed=failed))
-    seeds = min(len(cell.runs) for cell in outputs.cells())
+    seeds = min(len(outputs.at(budget)[model]) for budget, model, _ in outputs.rows())
     crossing = locate(differences) if differences and seeds >= MIN_SEEDS else None
     return replace(budgets, cells=tuple(cells), crossing=crossing)
 

@@ -59,10 +59,9 @@ def make_record(
     Raises:
         UserError: runs were tested on different pairs, or all trainings of a model failed.
     """
-    for cell in trained.cells():
-        if all(run.failed for run in cell.runs):
-            run = cell.runs[0]
-            raise UserError(f"{run.path}: no training of {cell.model} came to an end: {run.result.failed}")
+    for budget, name, run in trained.rows():
+        if all(other.failed for other in trained.at(budget)[name]):
+            raise UserError(f"{run.path}: no training of {name} came to an end: {run.result.failed}")
     models = trained.main
     firsts = {name: trained.finished(name) for name in trained.main}
     first = next(iter(firsts.values()))

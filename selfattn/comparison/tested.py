@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 from selfattn import codec
 from selfattn.codec import Plain
@@ -36,35 +36,9 @@ _ADVICE = "test the run again: remove test.json, and compare with `resume`"
 _Range = tuple[int, int]
 
 
-class SeededRun(Protocol):
-    """What a table holds: a run that knows its seed and whether its training diverged."""
-
-    @property
-    def seed(self) -> int:
-        """Seed of the training."""
-
-    @property
-    def failed(self) -> bool:
-        """Whether the training diverged."""
-
-
-R = TypeVar("R", bound=SeededRun)
-S = TypeVar("S", bound=SeededRun)
+R = TypeVar("R", bound="Answered | Tested")
+S = TypeVar("S", bound="Answered | Tested")
 T = TypeVar("T")
-
-
-class Cell(NamedTuple, Generic[R]):
-    """The runs of one model at one budget.
-
-    Attributes:
-        budget: share of the training.
-        model: its name.
-        runs: seed after seed.
-    """
-
-    budget: float
-    model: str
-    runs: Sequence[R]
 
 
 def by_model(models: Mapping[str, Sequence[R]], make: Callable[[R], T]) -> dict[str, list[T]]:
@@ -99,10 +73,7 @@ class RunTable(Generic[R]):
 
     def map(self, make: Callable[[R], S]) -> RunTable[S]:
         """Return a table with what a function makes of each run."""
-        rows: list[tuple[float, str, S]] = []
-        for cell in self.cells():
-            rows += [(cell.budget, cell.model, make(run)) for run in cell.runs]
-        return RunTable.gather(rows)
+        return RunTable.gather((budget, model, make(run)) for budget, model, run in self.rows())
 
     @property
     def budgets(self) -> tuple[float, ...]:
@@ -127,18 +98,15 @@ class RunTable(Generic[R]):
         """Return the first run of a model at the largest budget whose training did not diverge."""
         return next(run for run in self.main[model] if not run.failed)
 
-    def cells(self) -> Iterator[Cell[R]]:
-        """Yield the runs of each model at each budget."""
+    def rows(self) -> Iterator[tuple[float, str, R]]:
+        """Yield every run with its budget and model."""
         for budget, models in self._runs.items():
             for model, runs in models.items():
-                yield Cell(budget, model, runs)
+                yield from ((budget, model, run) for run in runs)
 
     def all(self) -> list[R]:
         """Return every run."""
-        runs: list[R] = []
-        for cell in self.cells():
-            runs += cell.runs
-        return runs
+        return [run for _, _, run in self.rows()]
 
 
 @dataclass(frozen=True)
@@ -250,7 +218,7 @@ class Tested:
         name: of the model in the comparison; default its preset.
 
     Raises:
-        UserError: there is no tested run, or it cannot be read.
+        UserError: it cannot be read.
     """
 
     def __init__(self, path: Path, name: str | None = None) -> None:
@@ -258,8 +226,6 @@ class Tested:
         self.directory = RunDirectory(path)
         self.config: RunConfig = self.directory.config()
         self.name = name or self.config.preset
-        if not is_tested(path):
-            raise UserError(f"{path}: a run that no comparison has tested; compare its model, or name another run")
         self.directory.check(RESULT)
         self.result: TestResult = codec.read(TestResult, path / RESULT, advice=_ADVICE, newest=SCHEMA)
 

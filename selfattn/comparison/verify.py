@@ -68,11 +68,10 @@ def verify(place: Path, items: int | None = None) -> Iterator[Recomputation]:
     runs = read_runs(file.parent, plan)
     rows: list[tuple[float, str, Answered]] = []
     with use_threads(plan.threads):
-        for cell in runs.cells():
-            for run in cell.runs:
-                finding, answered = _check_outputs(run, items)
-                rows.append((cell.budget, cell.model, answered))
-                yield finding
+        for budget, model, run in runs.rows():
+            finding, answered = _check_outputs(run, items)
+            rows.append((budget, model, answered))
+            yield finding
         yield from _trials_again(file.parent, plan, every=items is None)
     again = made_again(file.parent, plan, runs, RunTable.gather(rows))
     content = archive(packed_files(file.parent, plan, demo=again.demo))

@@ -29,8 +29,8 @@ from selfattn.evaluation.variances import (
     average_covariance,
     cluster_sums,
     corpus_covariance,
+    correct_all,
     fisher_p,
-    holm_but,
     sign_flip_p,
     t_quantile,
     t_tail,
@@ -166,12 +166,7 @@ class RunScores:
                 all other pairs is, and these are exploratory; default all are corrected.
         """
         tests = [self.pair(first, second) for first, second in combinations(self.runs, 2)]
-        are_primary = [{test.first, test.second} == set(primary or ()) for test in tests]
-        pairs = []
-        for test, is_primary, p in zip(tests, are_primary, holm_but([x.p for x in tests], are_primary), strict=True):
-            pair = replace(test, primary=is_primary, p_holm=p)
-            pairs.append(replace(pair, word=choose_word(pair)))
-        return Comparison(self.estimates(), tuple(pairs))
+        return Comparison(self.estimates(), correct_all(tests, primary, choose_word))
 
     def pair(self, first: str, second: str, alpha: float = ALPHA) -> PairTest:
         """Test a pair, without the correction for other pairs and without its word.

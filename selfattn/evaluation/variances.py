@@ -10,7 +10,7 @@ Letters: `r` runs (of all models), `i` test items, `k` statistics an item.
 import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from statistics import median
 
@@ -19,7 +19,7 @@ import numpy.typing as npt
 from scipy import optimize, special
 
 from selfattn.evaluation.metrics import Array
-from selfattn.results.quality import Bound, ModelArrivals, RatioTest, Word
+from selfattn.results.quality import Bound, ModelArrivals, PairOrRatio, RatioTest, Word
 
 ALPHA = 0.05  # of tests
 POWER = 0.8  # with which a true difference is to be seen
@@ -387,15 +387,23 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return [float(p) for p in corrected]
 
 
-def holm_but(p_values: Sequence[float], primary: Sequence[bool]) -> list[float]:
-    """Correct p-values by :func:`holm`, but for those of questions that were named beforehand, which stay.
+def correct_all(
+    tests: Sequence[PairOrRatio], primary: tuple[str, str] | None, choose: Callable[[PairOrRatio], Word]
+) -> tuple[PairOrRatio, ...]:
+    """Correct the p of tests by :func:`holm`, but that of a pair that was named beforehand, and give each its verdict.
 
     Args:
-        p_values: of all tests.
-        primary: of each, whether it was named beforehand.
+        tests: of pairs of models.
+        primary: the pair that was named beforehand; None where all are corrected.
+        choose: returns the verdict by the corrected p.
     """
-    corrected = iter(holm([p for p, is_primary in zip(p_values, primary, strict=True) if not is_primary]))
-    return [p if is_primary else next(corrected) for p, is_primary in zip(p_values, primary, strict=True)]
+    are_primary = [{test.first, test.second} == set(primary or ()) for test in tests]
+    corrected = iter(holm([test.p for test, is_primary in zip(tests, are_primary, strict=True) if not is_primary]))
+    judged = []
+    for test, is_primary in zip(tests, are_primary, strict=True):
+        test = replace(test, primary=is_primary, p_holm=test.p if is_primary else next(corrected))
+        judged.append(replace(test, word=choose(test)))
+    return tuple(judged)
 
 
 FEWEST_RUNS = 4  # of each model; with three, the smallest p of the test is 0.1
@@ -441,19 +449,14 @@ def compare_arrivals(
         (0.33, 'better', 0.0079)
     """
     tests = [_ratio(a, b, examples[a], examples[b], cap) for a, b in combinations(examples, 2)]
-    are_primary = [{test.first, test.second} == set(primary or ()) for test in tests]
-    corrected = holm_but([test.p for test in tests], are_primary)
-    return tuple(
-        test.judged(p, _word(test, p), primary=is_primary)
-        for test, p, is_primary in zip(tests, corrected, are_primary, strict=True)
-    )
+    return correct_all(tests, primary, _word)
 
 
-def _word(test: RatioTest, p_holm: float) -> Word:
+def _word(test: RatioTest) -> Word:
     """Return the verdict on the first model, which is better if it needs fewer examples."""
-    if p_holm < ALPHA and test.high is not None and test.high < 1:
+    if test.p_holm < ALPHA and test.high is not None and test.high < 1:
         return "better"
-    if p_holm < ALPHA and test.low is not None and test.low > 1:
+    if test.p_holm < ALPHA and test.low is not None and test.low > 1:
         return "worse"
     return "not told apart"
 

@@ -22,7 +22,7 @@ from selfattn.report.numbers import (
     score_text,
 )
 from selfattn.results.plan import PlanCheck
-from selfattn.results.quality import BudgetDifference, Estimate, PairTest, Unit, is_estimable, separated
+from selfattn.results.quality import BudgetDifference, Estimate, PairTest, Unit, between, is_estimable, separated
 from selfattn.results.record import Gate, Model, Record, TuningTrial
 from selfattn.words.messages import SOURCE, Message, TextLike, has_text, message, name_key, phrase
 
@@ -134,8 +134,7 @@ def record_scale(record: Record, values: Iterable[float] | None = None) -> Scale
 def pair_test(record: Record, first: Model, second: Model) -> PairTest:
     """Return the test of two models in the headline metric, from the first's side."""
     tests = (test for test in record.pairs if test.metric == record.headline.metric)
-    test = next(test for test in tests if {test.first, test.second} == {first.name, second.name})
-    return test if test.first == first.name else test.swapped()
+    return between(tests, first.name, second.name)
 
 
 def standing_on_items(test: PairTest) -> OnItems:

@@ -6,9 +6,9 @@ Budgets are shares of a training. How the figures are computed: `selfattn.evalua
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeVar
 
 from annotated_types import Ge, Gt, Le
 
@@ -17,6 +17,7 @@ from selfattn.codec import Plain
 Share = Annotated[float, Ge(0), Le(1)]
 # Of a metric: 0 to 1, shown in percent; 0 to 100; bits; any number from 0 on, as a perplexity.
 Unit = Literal["share", "points", "bits", "number"]
+PairOrRatio = TypeVar("PairOrRatio", "PairTest", "RatioTest")
 Better = Literal["higher", "lower"]  # of a metric: which of two scores is the better one
 Over = Literal["items", "seeds and items"]  # what varies in an interval
 
@@ -265,12 +266,7 @@ class Comparison(Plain):
         Raises:
             KeyError: there is no such pair.
         """
-        for pair in self.pairs:
-            if (pair.first, pair.second) == (first, second):
-                return pair
-            if (pair.second, pair.first) == (first, second):
-                return pair.swapped()
-        raise KeyError(f"no pair of {first!r} and {second!r}")
+        return between(self.pairs, first, second)
 
 
 @dataclass(frozen=True)
@@ -502,10 +498,6 @@ class RatioTest(Plain):
     high: float | None = None
     primary: bool = False
 
-    def judged(self, p_holm: float, word: Word, *, primary: bool) -> RatioTest:
-        """Return the test with its corrected p and its verdict."""
-        return replace(self, p_holm=p_holm, word=word, primary=primary)
-
     def swapped(self) -> RatioTest:
         """Return the test from the second model's side.
 
@@ -551,5 +543,18 @@ class Target(Plain):
 
     def pair(self, first: str, second: str) -> RatioTest:
         """Return the test of two models, from the first's side."""
-        test = next(test for test in self.pairs if {test.first, test.second} == {first, second})
-        return test if test.first == first else test.swapped()
+        return between(self.pairs, first, second)
+
+
+def between(tests: Iterable[PairOrRatio], first: str, second: str) -> PairOrRatio:
+    """Return the test of two models, from the first's side.
+
+    Raises:
+        KeyError: there is none.
+    """
+    for test in tests:
+        if (test.first, test.second) == (first, second):
+            return test
+        if (test.second, test.first) == (first, second):
+            return test.swapped()
+    raise KeyError(f"no pair of {first!r} and {second!r}")
