@@ -215,8 +215,11 @@ def unpacked(path: Path) -> Iterator[tuple[Path, str]]:
     """
     with TemporaryDirectory() as folder:
         try:
-            content = lzma.LZMADecompressor().decompress(read_bytes(path, advice=_PACKED_ADVICE), _LARGEST)
-            with tarfile.open(fileobj=io.BytesIO(content)) as tar:
+            reader = lzma.LZMADecompressor()
+            content = reader.decompress(read_bytes(path, advice=_PACKED_ADVICE), _LARGEST)
+            if not reader.eof:
+                raise EOFError("its end is missing, or it is larger than any of ours")
+            with tarfile.open(fileobj=io.BytesIO(content), mode="r:") as tar:
                 tar.extractall(folder, filter="data")
         except (lzma.LZMAError, tarfile.TarError, EOFError) as error:
             raise UserError(f"{path}: is not packed by selfattn ({error}); {_PACKED_ADVICE}") from None
