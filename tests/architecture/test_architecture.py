@@ -1,15 +1,19 @@
-"""Import rules, read with `ast`: layers, circles, and names that stay in the file that owns them."""
+"""Import rules, read with `ast`: layers, circles, declared ones, and names that stay in the file that owns them."""
 
 from __future__ import annotations
 
 import ast
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from functools import cache
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 import selfattn
 from selfattn.registry import FAMILIES, METRICS, PRESETS, TASKS
@@ -17,44 +21,29 @@ from selfattn.registry import FAMILIES, METRICS, PRESETS, TASKS
 PACKAGE = Path(selfattn.__file__).parent
 
 # Lowest first: a file may import its own package and every layer below, never one beside or above.
-LAYERS: tuple[frozenset[str], ...] = tuple(
-    map(
-        frozenset,
-        (
-            {
-                "errors",
-                "console",
-                "streams",
-                "files",
-                "codec",
-                "ownership",
-                "registry",
-                "stubs",
-                "settings",
-                "processes",
-                "distributed",
-                "plugin",
-            },
-            {"words"},
-            {"attention", "tokenizers"},
-            {"layers"},
-            {"models"},
-            {"data"},
-            {"results"},
-            {"training", "convert"},
-            {"decoding"},
-            {"evaluation", "exports"},
-            {"report"},
-            {"runs"},
-            {"integrations"},
-            {"demo", "tasks"},
-            {"experiments"},
-            {"comparison"},
-            {"claims"},
-            {"cli"},
-        ),
+LAYERS = [
+    frozenset(packages.split())
+    for packages in (
+        "errors console streams files codec ownership registry stubs settings processes distributed plugin",
+        "words",
+        "attention tokenizers",
+        "layers",
+        "models",
+        "data",
+        "results",
+        "training convert",
+        "decoding",
+        "evaluation exports",
+        "report",
+        "runs",
+        "integrations",
+        "demo tasks",
+        "experiments",
+        "comparison",
+        "claims",
+        "cli",
     )
-)
+]
 
 # The libraries that a package may import, where that is laid down.
 STANDARD = set(sys.stdlib_module_names)
@@ -130,6 +119,20 @@ def test_imports_run_down_only() -> None:
     files = [path for path in modules() if path != PACKAGE / "__init__.py"]  # which loads what users ask for
     misplaced = [place for path in files for place in misplaced_imports(path)]
     assert not misplaced, "\n".join(misplaced)
+
+
+def test_every_import_is_declared() -> None:
+    """By pyproject.toml, as a dependency or as that of an extra."""
+    project = tomllib.loads((PACKAGE.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = project["optional-dependencies"].values()
+    lines = [*project["dependencies"], *(line for extra in extras for line in extra)]
+    declared = {canonicalize_name(Requirement(line).name) for line in lines}
+    providers = packages_distributions()
+    for path in modules():
+        for line, name in imported(path):
+            top = name.partition(".")[0]
+            names = {canonicalize_name(provider) for provider in providers.get(top, [top])}
+            assert top in STANDARD | {"selfattn"} or names & declared, f"{short(path)}:{line}: {name}"
 
 
 def file_of(name: str) -> Path | None:

@@ -17,10 +17,6 @@ def weights(*size: int) -> Tensor:
     return torch.rand(*size, generator=torch.Generator().manual_seed(0)).mul(5).softmax(-1)
 
 
-def small_maps(browser: Any) -> list[Any]:
-    return list(browser.all(".minis canvas"))
-
-
 @pytest.fixture
 def page(tmp_path: Path) -> Path:
     maps = tuple(weights(4, 3, 7, 7))
@@ -29,20 +25,12 @@ def page(tmp_path: Path) -> Path:
     return tmp_path / "map.html"
 
 
-def shown(browser: Any) -> list[list[float]]:
-    rows = browser.run(
-        "return [...document.querySelectorAll('.map tbody tr')].map(tr => [...tr.querySelectorAll('td[data-row]')]"
-        ".map(td => parseFloat(td.ariaLabel.split(': ').pop())))"
-    )
-    return [list(map(float, row)) for row in rows]
-
-
 def test_a_part_shows_what_one_sentence_reads_of_another(browser: Any, page: Path) -> None:
     browser.show(page)
     assert len(browser.all("td.cut")) == len(TOKENS)
     browser.choose("input[value='1→2']")
     expected = weights(4, 3, 7, 7)[-1].mean(dim=0)[:SECOND, SECOND:]
-    torch.testing.assert_close(torch.tensor(shown(browser)), expected, atol=0.002, rtol=0)
+    torch.testing.assert_close(torch.tensor(browser.weights()), expected, atol=0.002, rtol=0)
     assert [head.text for head in browser.all(".map thead th")] == ["it", "ran", "[SEP]"]
     browser.one("td[data-row='1'][data-column='0']").click()
     assert browser.text(".readout").startswith("a2 reads it5:")
@@ -52,11 +40,11 @@ def test_a_part_shows_what_one_sentence_reads_of_another(browser: Any, page: Pat
 def test_a_small_map_of_every_head_is_enlarged(browser: Any, page: Path, width: int, lang: str) -> None:
     browser.show(page, width, dark=width == 400, fragment=f"#{lang}")
     browser.choose("input[name=view][value=all]")
-    assert len(small_maps(browser)) == 12
+    assert len(browser.all(".minis canvas")) == 12
     assert browser.run("return document.documentElement.scrollWidth") <= width
     browser.choose(".minis button[data-layer='2'][data-head='1']")
-    torch.testing.assert_close(torch.tensor(shown(browser)), weights(4, 3, 7, 7)[2, 1], atol=0.001, rtol=0)
-    assert not small_maps(browser)
+    torch.testing.assert_close(torch.tensor(browser.weights()), weights(4, 3, 7, 7)[2, 1], atol=0.001, rtol=0)
+    assert not browser.all(".minis canvas")
 
 
 @pytest.mark.parametrize("is_dark", [False, True])

@@ -150,17 +150,6 @@ def cell(browser: Any, row: int, column: int, panel: str = TRANSFORMER) -> Any:
     return browser.one(f"{panel} td[data-row='{row}'][data-column='{column}']")
 
 
-def weights(browser: Any, panel: str = TRANSFORMER) -> list[list[float]]:
-    """The weights that the cells of a map tell, row by row, in the order of the source."""
-    told = browser.run(
-        "const rows = {}; for (const td of document.querySelectorAll(arguments[0] + ' td[data-row]')) {"
-        "  const weight = parseFloat(td.ariaLabel.split(': ').pop());"
-        "  (rows[td.dataset.row] ||= {})[td.dataset.column] = weight; } return rows;",
-        panel,
-    )
-    return [[told[row][column] for column in sorted(told[row], key=int)] for row in sorted(told, key=int)]
-
-
 def recorded(data: dict[str, Any], example: int = 0, model: str = "transformer", **which: Any) -> list[list[float]]:
     """The mean of the maps of the record that fit."""
     maps = data["attention"]["examples"][example]["models"][model]["maps"]
@@ -169,7 +158,7 @@ def recorded(data: dict[str, Any], example: int = 0, model: str = "transformer",
 
 
 def assert_shown(browser: Any, expected: list[list[float]], panel: str = TRANSFORMER) -> None:
-    shown = weights(browser, panel)
+    shown = browser.weights(panel)
     assert len(shown) == len(expected)
     for here, there in zip(shown, expected, strict=True):
         assert here == pytest.approx(there, abs=0.00101)

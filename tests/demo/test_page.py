@@ -90,15 +90,6 @@ class Page(Browser):
         self.driver.switch_to.active_element.send_keys(*keys)
         return str(self.run("return document.activeElement.dataset.key"))
 
-    def weights(self, panel: str) -> list[list[float]]:
-        """The weights that the cells of a map tell, row by row."""
-        told: list[list[float]] = self.run(
-            "return [...document.querySelectorAll(arguments[0] + ' .map tbody tr')].map(tr =>"
-            " [...tr.querySelectorAll('td[data-row]')].map(td => parseFloat(td.ariaLabel.split(': ').pop())))",
-            panel,
-        )
-        return told
-
 
 Open = Callable[..., Page]
 

@@ -36,11 +36,16 @@ def exported(runs: dict[str, Run], tmp_path_factory: pytest.TempPathFactory) -> 
     return load(runs["transformer"].export("ctranslate2", tmp_path_factory.mktemp("exported") / "run"))
 
 
+@pytest.fixture
+def path(runs: dict[str, Run], tmp_path: Path) -> Path:
+    """A run of its own for each test, beside which its export will lie."""
+    return Path(shutil.copytree(runs["transformer"].path, tmp_path / "run"))
+
+
 def test_predict_with_an_engine_exports_once(
-    runs: dict[str, Run], cli: Cli, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    runs: dict[str, Run], cli: Cli, path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path, text = tmp_path / "run", "november 13, 2008"
-    shutil.copytree(runs["transformer"].path, path)
+    text = "november 13, 2008"
     for err in (f"{path}-ctranslate2: exported for ctranslate2, for this and later calls\n", ""):
         done = cli("predict", path, "--engine", "ctranslate2", stdin=f"{text}\n")
         assert (done.out, done.err.partition("1 of 1 output")[0]) == (
@@ -73,10 +78,8 @@ def in_a_process(code: str, *arguments: object, stdin: str = "") -> tuple[str, s
 
 
 @pytest.mark.parametrize("beam", [1, 3])
-def test_predict_with_an_export_needs_no_torch(runs: dict[str, Run], tmp_path: Path, beam: int) -> None:
+def test_predict_with_an_export_needs_no_torch(runs: dict[str, Run], path: Path, beam: int) -> None:
     of_engine = in_a_process("import ctranslate2")[1]  # old versions import torch themselves
-    path = tmp_path / "run"
-    shutil.copytree(runs["transformer"].path, path)
     texts = [pair.source for pair in runs["transformer"].task.held_out().pairs[:20]]
     expected = load(path, engine="ctranslate2").predict(texts, beam=beam)  # exports, and compares with torch
     code = "from selfattn.cli.main import main\nmain(sys.argv[1:])"
@@ -87,10 +90,8 @@ def test_predict_with_an_export_needs_no_torch(runs: dict[str, Run], tmp_path: P
 
 
 def test_outputs_are_compared_with_those_of_torch_until_enough_were_alike(
-    runs: dict[str, Run], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    runs: dict[str, Run], path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = tmp_path / "run"
-    shutil.copytree(runs["transformer"].path, path)
     texts = [pair.source for pair in runs["transformer"].task.held_out().pairs[:COMPARED]]
     for part in (["", *texts[:5]], texts[5:]):  # nothing is decoded for an empty text
         assert open_compared(path, 1) is None
@@ -184,12 +185,11 @@ OTHERWISE = "CTranslate2 computes it in another way"
     ],
 )
 def test_what_the_engine_does_otherwise_is_refused_and_nothing_is_exported(
-    runs: dict[str, Run], cli: Cli, tmp_path: Path, arguments: str, message: str
+    path: Path, cli: Cli, arguments: str, message: str
 ) -> None:
-    path = Path(shutil.copytree(runs["transformer"].path, tmp_path / "run"))
     done = cli("predict", path, "--engine", "ctranslate2", *arguments.split(), stdin="a\n")
     assert message in done.refusal()
-    assert not (tmp_path / "run-ctranslate2").exists()
+    assert not Path(f"{path}-ctranslate2").exists()
 
 
 def test_an_input_without_positions_is_refused(exported: Run) -> None:
@@ -291,29 +291,13 @@ def forged(run: Path, content: str) -> None:
 
 
 FORGERIES: list[dict[str, Any]] = [
-    {"schema": 99},
-    {"schema": None},
-    {"task": 3},
-    {"task": None},
-    {"preset": ["transformer"]},
-    {"max_length": "22"},
-    {"max_length": None},
-    {"longest_source": 1.5},
-    {"data": []},
-    {"training": {"epochs": "ten"}},
-    {"freeze": "decoder"},
-    {"metric": 5},
-    {"init_from": {}},
-    {"embeddings": "none"},
-    {"plugins": []},
-    {"unheard_of": 1},
-    {"model": []},
-]
+    {"schema": 99}, {"schema": None}, {"task": 3}, {"task": None}, {"preset": ["transformer"]}, {"max_length": "22"},
+    {"max_length": None}, {"longest_source": 1.5}, {"data": []}, {"training": {"epochs": "ten"}}, {"metric": 5},
+    {"freeze": "decoder"}, {"init_from": {}}, {"embeddings": "none"}, {"plugins": []}, {"unheard_of": 1}, {"model": []},
+]  # fmt: skip
 
 
-def test_forged_settings_are_refused_without_torch_as_load_refuses_them(runs: dict[str, Run], tmp_path: Path) -> None:
-    path = tmp_path / "run"
-    shutil.copytree(runs["transformer"].path, path)
+def test_forged_settings_are_refused_without_torch_as_load_refuses_them(runs: dict[str, Run], path: Path) -> None:
     load(path, engine="ctranslate2").predict([pair.source for pair in runs["transformer"].task.held_out().pairs[:9]])
     content = Path(f"{path}-ctranslate2", "config.json").read_text()
     forged(path, content)

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import io
 import re
-import runpy
 from pathlib import Path
-from typing import Any
 
 import pytest
-from rich.console import Console
+import report_records
+from report_records import printed, read
 
 from selfattn.errors import UserError
 from selfattn.registry import SECTIONS, load_plugin, register
 from selfattn.report.blocks import HeatMap, Outputs, contents
 from selfattn.report.html import html_of
-from selfattn.report.text import markdown_of, print_summary
+from selfattn.report.text import markdown_of
 from selfattn.report.write import document, write_report
 from selfattn.results.record import Record, read_record, record_from_dict
 from selfattn.words.messages import phrase
 
 FILE = Path(__file__).with_name("seed_spread.py")
-RECORDS = runpy.run_path(str(Path(__file__).parents[1] / "fixtures" / "report_records.py"))
 
 
 @pytest.fixture(autouse=True)
@@ -31,15 +28,7 @@ def _section(isolated: None) -> None:
 
 @pytest.fixture
 def record() -> Record:
-    return record_from_dict(RECORDS["rich"]())
-
-
-def printed(record: Record, lang: str = "en", **options: Any) -> str:
-    console = Console(file=io.StringIO(), width=80, highlight=False)
-    print_summary(record, console, lang=lang, **options)
-    text = console.file.getvalue()  # type: ignore[attr-defined]  # a StringIO
-    assert isinstance(text, str)
-    return text
+    return read("rich")
 
 
 def test_it_stands_where_it_asks_to(record: Record) -> None:
@@ -72,7 +61,7 @@ def test_every_form_shows_table_and_chart(record: Record, lang: str, title: str)
 
 
 def test_it_is_left_out_where_it_has_nothing_to_show() -> None:
-    data = RECORDS["dates"]()
+    data = report_records.dates()
     for model in data["models"]:
         del model["metrics"]["exact_match"]["runs"]
     bare = record_from_dict(data)

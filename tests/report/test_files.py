@@ -1,7 +1,6 @@
 """Files of a report and the terminal's twin: the same for the same record, with the same words and figures."""
 
 import csv
-import io
 import re
 import shutil
 import subprocess
@@ -13,14 +12,13 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from report_records import read
-from rich.console import Console
+from report_records import printed, read
 
 from selfattn.errors import UserError
 from selfattn.report.numbers import interval_text, mean_text
 from selfattn.report.pictures import drawn_as, width
 from selfattn.report.ranking import quality
-from selfattn.report.text import markdown_of, plain, print_summary
+from selfattn.report.text import markdown_of, plain
 from selfattn.report.verdict import question, verdict
 from selfattn.report.write import document, write_figures, write_report, write_tables
 from selfattn.results.record import Record, read_record
@@ -30,14 +28,6 @@ from selfattn.words.messages import LANGS
 @pytest.fixture
 def dates() -> Record:
     return read("dates")
-
-
-def printed(record: Record, lang: str = "en", columns: int = 80) -> str:
-    console = Console(file=io.StringIO(), width=columns, highlight=False)
-    print_summary(record, console, "compare/dates/report.html", lang)
-    text = console.file.getvalue()  # type: ignore[attr-defined]  # a StringIO
-    assert isinstance(text, str)
-    return text
 
 
 def test_a_report_is_made_again_from_its_results_byte_for_byte(dates: Record, tmp_path: Path) -> None:
@@ -91,7 +81,7 @@ def test_plain_text_is_one_line(text: str) -> None:
 @pytest.mark.parametrize("name", ["rich", "many_models", "translation"])
 def test_the_terminal_shows_verdict_table_and_path_in_80_columns(name: str, lang: str) -> None:
     record = read(name)
-    text = printed(record, lang)
+    text = printed(record, lang, "compare/dates/report.html")
     assert max(map(width, text.splitlines())) <= 80
     said = " ".join(text.split())
     assert " ".join(question(record).say(lang).split()) in said

@@ -18,7 +18,6 @@ from selfattn.report.write import document
 from selfattn.results.record import record_from_dict
 from selfattn.words.messages import catalogue
 
-RECORDS = vars(report_records)
 VOID = {"meta", "link", "input", "img", "br"}
 
 
@@ -75,7 +74,7 @@ class Page(HTMLParser):
 @cache
 def written(name: str) -> str:
     """The page of one of the made-up records."""
-    return html_of(document(record_from_dict(RECORDS[name]())))
+    return html_of(document(report_records.read(name)))
 
 
 def page(data: dict[str, Any], lang: str = "en") -> Page:
@@ -126,7 +125,7 @@ def test_it_asks_nothing_of_the_network_and_runs_only_its_own_script(dates: Page
 
 
 def test_hostile_texts_stay_texts() -> None:
-    nasty = RECORDS["hostile"]()
+    nasty = report_records.hostile()
     hostile = page(nasty)
     assert len(hostile.scripts) == 2
     assert not any(tag == "img" for tag, _ in hostile.attributes)
@@ -138,7 +137,7 @@ def test_hostile_texts_stay_texts() -> None:
 
 
 def test_a_section_without_anything_to_show_is_left_out() -> None:
-    data = RECORDS["dates"]()
+    data = report_records.dates()
     for model in data["models"]:
         for name in ("timing", "curves", "config", "run_dirs", "summary", "source"):
             del model[name]

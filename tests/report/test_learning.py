@@ -27,13 +27,13 @@ HALF = 4.302653 * 0.1 / 3**0.5  # t for 2 degrees of freedom, standard deviation
     ids=["Student's t", "range of two", "no band for one"],
 )
 def test_the_mean_of_all_runs_has_a_band(ends: list[float], low: float | None, high: float | None) -> None:
-    (spot,) = mean_curve(model(*([end] for end in ends)), lambda point: point.step, "share")
+    (spot,) = mean_curve(model(*([end] for end in ends)), step, "share")
     assert (spot.x, spot.y) == (10, pytest.approx(0.5))
     assert (spot.low, spot.high) == (pytest.approx(low, abs=1e-6), pytest.approx(high, abs=1e-6))
 
 
 def test_the_mean_goes_as_far_as_every_run() -> None:
-    assert len(mean_curve(model([0.1, 0.2, 0.3], [0.1, 0.2]), lambda point: point.step, "share")) == 2
+    assert len(mean_curve(model([0.1, 0.2, 0.3], [0.1, 0.2]), step, "share")) == 2
 
 
 def at_steps(*runs: dict[int, float], part: tuple[int, ...] = ()) -> Model:
@@ -52,7 +52,7 @@ def test_runs_validated_at_other_steps_are_averaged_after_the_same_training() ->
     """Two runs on straight lines have a straight mean, wherever each was validated."""
     first = {step: 0.001 * step for step in (100, 200, 300, 400)}
     second = {step: 0.002 * step for step in (100, 130, 301, 330, 400)}
-    spots = mean_curve(at_steps(first, second), lambda point: point.step, "share")
+    spots = mean_curve(at_steps(first, second), step, "share")
     assert [spot.x for spot in spots] == [100, 200, 300, 400]
     assert [spot.y for spot in spots] == pytest.approx([0.15, 0.3, 0.45, 0.6])
 
@@ -60,7 +60,7 @@ def test_runs_validated_at_other_steps_are_averaged_after_the_same_training() ->
 def test_a_line_joins_either_validations_or_the_points_between_them() -> None:
     """A part of the items is easier than all of them: a line through both would zigzag."""
     run = {100: 0.1, 150: 0.9, 200: 0.2, 250: 0.9, 300: 0.3}
-    spots = mean_curve(at_steps(run, part=(150, 250)), lambda point: point.step, "share")
+    spots = mean_curve(at_steps(run, part=(150, 250)), step, "share")
     assert [(spot.x, spot.y) for spot in spots] == [(100, 0.1), (200, 0.2), (300, 0.3)]
-    spots = mean_curve(at_steps(run, part=(100, 150, 250)), lambda point: point.step, "share")
+    spots = mean_curve(at_steps(run, part=(100, 150, 250)), step, "share")
     assert [spot.x for spot in spots] == [100, 150, 250, 300]

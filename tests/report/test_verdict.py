@@ -180,9 +180,6 @@ def test_what_attention_is_worth(rich: Record, word: Any, sentence: str) -> None
     assert sentence in said(replace(rich, pairs=pairs))
 
 
-# learning rates
-
-
 @pytest.mark.parametrize(("training", "badge"), [({"lr": 0.1}, "given"), ({}, "one learning rate for all")])
 def test_rates_that_were_not_tuned_are_said(rich: Record, training: dict[str, float], badge: str) -> None:
     bare = {"trials": (), "config": {"training": training}}
@@ -359,11 +356,13 @@ def test_outputs_that_do_not_end_are_no_published_result(rich: Record) -> None:
     assert said(noted) == said(rich)
 
 
-def test_a_difference_in_a_plain_number_names_the_metric(rich: Record) -> None:
+def test_a_difference_has_the_unit_of_its_metric_and_a_plain_number_its_name(rich: Record) -> None:
     number = replace(rich, headline=replace(rich.headline, metric="perplexity", kind="number"))
     assert difference_unit(number).say("en") == "in perplexity"
     assert difference_unit(number).say("ko") == f"({headline_name(number).say('ko')})"
     assert difference_unit(rich).say("en") == "points"
+    plain = replace(rich, pairs=tuple(replace(pair, metric="edits") for pair in rich.pairs))
+    assert texts(pair_table(plain, "edits").columns[2].head) == "difference [interval]"
 
 
 def test_a_korean_report_says_in_korean_what_the_built_in_models_are(rich: Record) -> None:
@@ -373,8 +372,3 @@ def test_a_korean_report_says_in_korean_what_the_built_in_models_are(rich: Recor
     assert "트랜스포머 인코더와 디코더" in texts(fairness_section(known), "ko")
     own = with_models(rich, transformer={"summary": "my own Transformer", "preset": "transformer"})
     assert "my own Transformer" in texts(fairness_section(own), "ko")
-
-
-def test_a_metric_without_a_unit_differs_in_no_points(rich: Record) -> None:
-    plain = replace(rich, pairs=tuple(replace(pair, metric="edits") for pair in rich.pairs))
-    assert texts(pair_table(plain, "edits").columns[2].head) == "difference [interval]"

@@ -1,7 +1,6 @@
 """The words: all catalogues say the same things with the same values, and nothing is missing or left over."""
 
 import ast
-import io
 import json
 import re
 from collections.abc import Iterable
@@ -14,7 +13,6 @@ import pytest
 import report_records
 from babel.messages import Message as Entry
 from babel.messages.pofile import read_po
-from rich.console import Console
 
 from selfattn.errors import UserError
 from selfattn.models.families import PRESETS
@@ -23,7 +21,7 @@ from selfattn.report.html import Translator, html_of
 from selfattn.report.pictures import Signs
 from selfattn.report.ranking import HowTuned, OnItems
 from selfattn.report.sections import models, training
-from selfattn.report.text import MarkdownPage, markdown_of, print_summary
+from selfattn.report.text import MarkdownPage, markdown_of
 from selfattn.report.write import _blocks, chart_svg, document
 from selfattn.results.claims import Finding, Need
 from selfattn.results.plan import Budgets, DepartureKind
@@ -242,15 +240,13 @@ def test_every_percentage_of_a_korean_report_has_no_space_and_of_an_english_one_
     record = report_records.read(name)
     screens = {}
     for lang in LANGS:
-        console = Console(file=io.StringIO(), width=80)
-        print_summary(record, console, lang=lang)
         charts = [block for block, _ in _blocks(record) if isinstance(block, Chart)]
         pictures = [chart_svg(chart, Signs([]), lang) for chart in charts]
         page = html_of(document(record), lang)
         shown, data = page.split('<script type="application/json" id="data">')
         places = [text[LANGS.index(lang)] for text in json.loads(data.split("</script>")[0])["texts"]]
         screens[lang] = "\n".join(
-            [markdown_of(document(record), lang), console.file.getvalue(), *pictures, shown, *places]
+            [markdown_of(document(record), lang), report_records.printed(record, lang), *pictures, shown, *places]
         )
     spaced = r"\d[ \u00a0]%"
     assert re.search(spaced, screens["en"])

@@ -4,11 +4,11 @@ import copy
 import dataclasses
 import json
 import re
-import runpy
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
 import pytest
+import report_records
 
 from selfattn.codec import encode
 from selfattn.errors import UserError
@@ -16,9 +16,8 @@ from selfattn.report.write import as_json
 from selfattn.results.claims import ClaimsRecord
 from selfattn.results.record import Attention, Record, record_from_dict
 
-RECORDS = runpy.run_path(str(Path(__file__).parents[1] / "fixtures" / "report_records.py"))
 DOCS = Path(__file__).parents[2] / "docs" / "results-json.md"
-BASE = RECORDS["rich"]()
+BASE = report_records.rich()
 
 
 def changed(path: str, value: Any = ...) -> dict[str, Any]:
@@ -37,7 +36,7 @@ def changed(path: str, value: Any = ...) -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", ["dates", "many_models", "hostile", "rich", "translation"])
 def test_a_record_survives_reading_and_writing(name: str) -> None:
-    record = record_from_dict(RECORDS[name]())
+    record = report_records.read(name)
     assert encode(record) == json.loads(as_json(encode(record)))
     again = record_from_dict(json.loads(as_json(encode(record))))
     assert again == record
@@ -70,7 +69,7 @@ def test_a_broken_record_is_one_line_naming_file_and_field(path: str, value: Any
 
 
 def test_a_loss_that_diverged_is_left_out_of_the_file() -> None:
-    record = dataclasses.replace(record_from_dict(RECORDS["dates"]()), buckets=(), pairs=())
+    record = dataclasses.replace(record_from_dict(report_records.dates()), buckets=(), pairs=())
     point = dataclasses.replace(record.models[0].curves[0].points[0], train_loss=float("nan"))
     curve = dataclasses.replace(record.models[0].curves[0], points=(point,))
     model = dataclasses.replace(record.models[0], curves=(curve,))
