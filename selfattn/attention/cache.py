@@ -94,8 +94,8 @@ class Cache:
     def append(self, new: KeyValue) -> Cache:
         """Return the cache with the keys and values of later positions behind it.
 
-        Without gradients it grows in place and is copied only now and then. Caches handed out before stay as they
-        were, also where two go on from the same.
+        Without gradients it grows in place and is copied only now and then; a compiled graph joins copies. Caches
+        handed out before stay as they were, also where two go on from the same.
 
         Raises:
             ValueError: only one side has positions, or rows, heads, widths or dtypes differ.
@@ -110,7 +110,7 @@ class Cache:
             # Positions that are the same in every row, [j], may meet those of each row, [b j].
             rows = max(old.positions.shape[:-1], new.positions.shape[:-1])
             positions = torch.cat([part.expand(*rows, -1) for part in (old.positions, new.positions)], dim=-1)
-        if torch.is_grad_enabled():
+        if torch.is_grad_enabled() or torch.compiler.is_compiling():
             return Cache(KeyValue(torch.cat([old.key, new.key], -2), torch.cat([old.value, new.value], -2), positions))
         length = self.length
         total = self.length + new.key.shape[-2]
