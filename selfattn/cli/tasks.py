@@ -203,7 +203,7 @@ def together_command(make_commands: MakeCommands) -> Callable[..., dict[str, Any
         if recipe is not None and comparisons and not comparisons[0].startswith("-"):
             raise UserError(f"--recipe trains its own comparisons: leave it or {comparisons[0]} out")
         if recipe is not None:
-            from selfattn.comparison.compare import compare_each
+            from selfattn.comparison.together import compare_each
 
             task, settings = read_recipe(recipe, make_commands, comparisons)
             place = out or _FOLDER

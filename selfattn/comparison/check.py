@@ -18,7 +18,7 @@ from selfattn.experiments.plan import PLAN, check_ledger, decide_alike, departur
 from selfattn.models.build import body, spread
 from selfattn.models.config import ModelConfig
 from selfattn.registry import changed_plugins
-from selfattn.results.plan import Departure, PlanCheck, Seal
+from selfattn.results.plan import Departure, LedgerEntry, PlanCheck, Seal
 from selfattn.results.record import BODIES_APART, Gate, Matching
 from selfattn.runs.directory import RunDirectory
 from selfattn.runs.ledger import first_lines, is_sealed, read_ledger
@@ -155,13 +155,13 @@ def check_plan(comparison: Path, plan: ComparisonPlan, runs: RunTable[Tested]) -
     Raises:
         UserError: the ledger is broken.
     """
-    entries = tuple(entry for entry in read_ledger(comparison) if entry.run)
+    entries = read_ledger(comparison)
     planned = plan.seal.decides.get("seeds")
     return PlanCheck(
         plan.seal,
         plan.pilot,
-        tuple(_departures(comparison, plan, runs)),
-        entries,
+        tuple(_departures(comparison, plan, runs, entries)),
+        tuple(entry for entry in entries if entry.run),
         seeds=min(map(len, runs.main.values())),
         planned_seeds=planned if isinstance(planned, int) else plan.seeds,
         replays=published(plan.seal),
@@ -169,12 +169,13 @@ def check_plan(comparison: Path, plan: ComparisonPlan, runs: RunTable[Tested]) -
     )
 
 
-def _departures(comparison: Path, plan: ComparisonPlan, runs: RunTable[Tested]) -> Iterator[Departure]:
+def _departures(
+    comparison: Path, plan: ComparisonPlan, runs: RunTable[Tested], entries: Sequence[LedgerEntry]
+) -> Iterator[Departure]:
     sealed = plan.seal.decides
     now = of_plan(plan)
     sealable = [field.name for field in fields(ComparisonPlan) if field.name not in NOT_SEALED]
     changed = [name for name in sealable if now.get(name) != sealed.get(name)]
-    entries = read_ledger(comparison)
     if not all(decide_alike(entry.command, plan.command) for entry in first_lines(entries)):
         changed.append("command")
     tested = runs.all()
@@ -195,7 +196,7 @@ def _departures(comparison: Path, plan: ComparisonPlan, runs: RunTable[Tested]) 
     is_ordered = times == sorted(times)  # otherwise the clock went back, and the order of the ledger alone decides
     shared = validation_in_test(plan.seal)
     yield from departures(
-        tuning=_changed_trials(comparison, plan),
+        tuning=_changed_trials(comparison, plan, entries),
         costs=[] if is_sealed(entries, COSTS, digest_of_costs(comparison)) else [COSTS],
         plugins=plugins_apart(plan, tested),
         validation=[shared] if shared else [],
@@ -207,11 +208,10 @@ def _departures(comparison: Path, plan: ComparisonPlan, runs: RunTable[Tested]) 
     )
 
 
-def _changed_trials(comparison: Path, plan: ComparisonPlan) -> list[str]:
+def _changed_trials(comparison: Path, plan: ComparisonPlan, entries: Sequence[LedgerEntry]) -> list[str]:
     """Name what was changed of the tuning since its line in the ledger, which comes before the first test."""
     if not plan.tuning_trials:
         return []
-    entries = read_ledger(comparison)
     tested = [place for place, entry in enumerate(entries) if entry.run]
     sealed = [place for place, entry in enumerate(entries) if entry.sealed == TUNING]
     problems = [] if sealed and sealed[-1] < min(tested, default=len(entries)) else ["ledger.jsonl"]

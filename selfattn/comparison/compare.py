@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from itertools import chain
-from pathlib import Path
 from statistics import mean
 from typing import Any, Unpack
 
@@ -12,7 +11,7 @@ from selfattn.codec import fingerprint
 from selfattn.comparison.analysis import primary_pair
 from selfattn.comparison.check import decisions
 from selfattn.comparison.costs import COSTS, digest_of_costs, measure_costs, step_key, step_seconds, steps_of
-from selfattn.comparison.options import MOST_SEEDS, CompareOptions, CompareSettings
+from selfattn.comparison.options import CompareOptions, CompareSettings
 from selfattn.comparison.plan import (
     READ_IN_A_STEP,
     TUNING,
@@ -26,22 +25,19 @@ from selfattn.comparison.report import check_free_of_others, write_comparison
 from selfattn.comparison.tested import Tested, is_tested
 from selfattn.comparison.testing import batch_shape
 from selfattn.comparison.trainings import Trainings, digest_of_trials, tune
-from selfattn.errors import SettingError, UserError, number_of, say
-from selfattn.evaluation.significance import FEWEST
+from selfattn.errors import SettingError, number_of, say
 from selfattn.evaluation.variances import runs_for_ratio
 from selfattn.experiments.plan import PLAN, backfill_ledger, begin, check_out, resume, write_plan
 from selfattn.experiments.queue import connect_backend, stop_workers
 from selfattn.processes import use_threads
-from selfattn.registry import is_name
 from selfattn.report.write import ReportFiles
 from selfattn.results.record import Record
 from selfattn.runs.ledger import read_ledger, seal_step
 from selfattn.runs.record import used_plugins
 from selfattn.runs.task import TaskData, headline, metric_names, task_class
 from selfattn.runs.train import merge_settings, rehearsal
-from selfattn.streams import seed_for
 from selfattn.training.config import TrainingSettings
-from selfattn.words.messages import SOURCE, message
+from selfattn.words.messages import message
 
 _SPREAD = 0.15  # standard deviation of the logarithm of what runs of a model need, as a forecast takes it
 
@@ -59,9 +55,6 @@ _NOT_REHEARSED = (
     "seeds", "budgets", "budget_in", "tune", "space", "trials", "tunings", "tuning_seed",  # one seed, as it is quick
     "resume", "backend", "address",
 )  # fmt: skip
-
-_TUNING_SEEDS = 1_000_000  # so many first seeds
-_NOT_OF_ONE = ("out", "resume", "lang", "plan_only")  # they are given for all comparisons together, or not at all
 
 
 def compare(
@@ -267,80 +260,3 @@ def make_plan(trainings: Trainings, chosen: Mapping[str, PlannedModel]) -> Compa
         plugins=used_plugins(task.name, metric_names(task), *(model.config for model in chosen.values())),
         **tuning,
     )
-
-
-def compare_each(
-    task: str, settings: Mapping[str, Mapping[str, Any]], out: Path, *, resume: bool = False, lang: str = SOURCE
-) -> dict[str, Path]:
-    """Train comparisons one after the other, each in a directory of its own.
-
-    All are planned before the first is trained, so files that are missing, or models that differ, are refused at once.
-    Each plan is sealed as its comparison begins.
-
-    Args:
-        task: name of the task that they are comparisons on, such as ``"translation"``.
-        settings: those of :func:`compare`, without `out`, by the name of the data set.
-        out: directory of all, new; a comparison is in the folder of its name.
-        resume: continue; finished runs are not repeated. Default False.
-        lang: of the reports. Default English.
-
-    Returns:
-        The directory of each comparison, for `selfattn.comparison.together.read_together`.
-
-    Raises:
-        SettingError: fewer than three data sets or two models, other models or another metric than the first has, a
-            name that no folder can have, or a setting that :func:`compare` refuses.
-        UserError: see :func:`compare`.
-
-    Example:
-        ``compare_each("translation", {"kor": {"data": ("kor.tsv",)}, "jpn": {"data": ("jpn.tsv",)}, ...},
-        Path("compare/phones"))``
-    """
-    if not resume:
-        check_out(out)
-    if len(settings) < FEWEST:
-        raise SettingError(f"{number_of(len(settings), 'data set')}: a verdict over tasks needs {FEWEST} or more")
-    first: tuple[str, ComparisonPlan] | None = None
-    complete: dict[str, dict[str, Any]] = {}
-    for name, values in settings.items():
-        if not is_name(name):
-            raise SettingError(f"{name!r}: a data set's name is made of at most 100 letters, digits, - and _")
-        for setting in _NOT_OF_ONE:
-            if setting in values:
-                raise SettingError(f"{name}: `{setting}` is not for one of several data sets; leave it out there")
-        try:
-            plan = make_plan(*prepare(task, values))  # nothing is written
-        except UserError as error:
-            raise UserError(f"{name}: {error}") from None
-        if len(plan.models) < 2:
-            raise SettingError(f"{name}: one model has no differences; compare two")
-        if first is None:
-            first = name, plan
-        elif [*plan.models] != [*first[1].models]:
-            raise SettingError(f"{name}: compares {', '.join(plan.models)}, other models than {first[0]}")
-        elif plan.headline != first[1].headline:
-            raise SettingError(
-                f"{name}: is decided by {plan.headline.metric}, {first[0]} by {first[1].headline.metric}"
-            )
-        complete[name] = own_settings(name, plan) | dict(values)
-    places = {}
-    for number, (name, values) in enumerate(complete.items(), 1):
-        places[name] = out / name
-        say(f"{name}: {number} of {len(settings)}, in {places[name]}")
-        compare(task, **values, out=places[name], resume=resume, lang=lang)
-    return places
-
-
-def own_settings(name: str, plan: ComparisonPlan) -> dict[str, int]:
-    """Return a first seed of the trials that follows from the name of a data set; nothing where nothing is tuned.
-
-    With the same trials for every data set, the luck of a tuning would be the same for all, and a verdict over data
-    sets would take it for a difference of the models: false alarms of 9 to 19 % instead of 3 to 5 %.
-
-    Args:
-        name: of the data set.
-        plan: of its comparison.
-    """
-    if not plan.space or plan.until is not None:
-        return {}
-    return {"tuning_seed": MOST_SEEDS + seed_for(0, f"tuning/{name}") % _TUNING_SEEDS}

@@ -100,15 +100,11 @@ def compare_outputs(
     used = checked_encoding(encoding)
     judged = Judged(
         **made_now(command),
-        metric=options.metric,
+        **{name: getattr(options, name) for name in ("metric", "language", "margin", "encoding", "train")},
         reference=_read(reference, used),
         systems={name: tuple(_read(run, used) for run in runs) for name, runs in systems.items()},
         source=None if source is None else _read(source, used),
         tags=None if tags is None else _read(tags, used),
-        language=language,
-        margin=margin,
-        encoding=encoding,
-        train=options.train,
     )
     judged.check()
     counts = {"systems": len(systems), "files": len(judged.runs), "items": len(judged.reference.texts)}

@@ -140,16 +140,15 @@ def _to_record(options: CompareOptions, usual: CompareOptions) -> dict[str, Any]
 
 def _completed(options: CompareOptions, of_comparison: Settings, of_training: Settings) -> CompareOptions:
     """Fill in the defaults that depend on other settings."""
-    is_tuned = options.tune
-    seeds = 1 if options.quick else SEEDS
-    if options.until is not None:
-        if is_tuned is None:
-            is_tuned = "lr" not in of_training or any(of_comparison.get(name) for name in ("space", "trials"))
-        seeds = QUICK_RUNS if options.quick else RUNS
-        if options.quick and "seeds" not in of_comparison:
+    by_target = options.until is not None
+    seeds, quick_seeds = (RUNS, QUICK_RUNS) if by_target else (SEEDS, 1)
+    if options.quick:
+        seeds = quick_seeds
+        if by_target and "seeds" not in of_comparison:
             options = replace(options, seeds=seeds, trials=options.trials if "trials" in of_comparison else 1)
+    is_tuned = options.tune
     if is_tuned is None:
-        is_usual = not options.quick and "lr" not in of_training
+        is_usual = "lr" not in of_training and (by_target or not options.quick)
         is_tuned = is_usual or any(of_comparison.get(name) for name in ("space", "trials", "tunings"))
     return replace(
         options,

@@ -63,7 +63,7 @@ def make_record(
         if all(other.failed for other in trained.at(budget)[name]):
             raise UserError(f"{run.path}: no training of {name} came to an end: {run.result.failed}")
     models = trained.main
-    firsts = {name: trained.finished(name) for name in trained.main}
+    firsts = {name: trained.finished(name) for name in models}
     first = next(iter(firsts.values()))
     pairs = first.answered.pairs
     for run in trained.all():
@@ -89,7 +89,7 @@ def make_record(
     machine = {name: first.record.machine.get(name) for name in ("platform", "cpu", "cores", "threads")}
     described = []
     for name, runs in models.items():
-        model = _model(name, runs, shared, plan, times.get(name))
+        model = _model(firsts[name], runs, shared, plan, times.get(name))
         changes = changed_settings(task, plan.models[name], is_sized=plan.matching.target is not None)
         described.append(replace(model, preset=plan.models[name].preset, changes=changes))
     record = Record(
@@ -180,16 +180,16 @@ def changed_settings(task: TaskData, planned: PlannedModel, *, is_sized: bool) -
 
 
 def _model(
-    name: str, runs: Sequence[Tested], shared: Mapping[str, Any], plan: ComparisonPlan, times: ModelTimes | None
+    first: Tested, runs: Sequence[Tested], shared: Mapping[str, Any], plan: ComparisonPlan, times: ModelTimes | None
 ) -> Model:
-    first = next(run for run in runs if not run.failed)
+    """Describe a model by the first of its runs that came to an end, and by all of them."""
     preset = Preset("", "", lambda: first.config.model)
     if first.config.preset in PRESETS:
         preset = get_preset(first.config.preset)
-    others = shared.keys() | space_texts(plan)[name].keys()
+    others = shared.keys() | space_texts(plan)[first.name].keys()
     training = {key: value for key, value in _training(first).items() if key not in others}
     return Model(
-        name=name,
+        name=first.name,
         attention=bool(first.result.attention) or preset.attention,
         parameters=first.record.parameters,
         seeds=tuple(run.seed for run in runs),
@@ -203,7 +203,7 @@ def _model(
         alignment=first.result.alignment,
         agreement=first.result.agreement,
         heads=first.result.heads,
-        trials=plan.trials.get(name, ()),
+        trials=plan.trials.get(first.name, ()),
         curves=tuple(run.curve(plan.headline.metric) for run in runs),
         config=config_to_dict(first.config.model) | ({"training": training} if training else {}),
         run_dirs=tuple(f"{run.path.parent.name}/{run.path.name}" for run in runs),

@@ -267,7 +267,6 @@ def at_edge(record: Record, model: Model) -> str:
 
 
 SAME_SIZE = 0.05  # parameters at most this far apart, bodies twice, may be called "the same size"
-_SEEDS = 3  # fewer never decide
 _REMARKS = {"variety": "verdict.variety", "published baseline": "verdict.below"}
 
 
@@ -476,7 +475,7 @@ def badges(record: Record) -> tuple[Badge, ...]:
         left_out = record.settings.get("left_out")
         dropped = [Badge("warn", message("badge.left_out", count=str(left_out)))] if left_out else []
         elsewhere = Badge("note", message("badge.elsewhere"))
-        return Badge("ok" if fewest >= _SEEDS else "warn", runs), *dropped, elsewhere
+        return Badge("ok" if fewest >= MIN_SEEDS else "warn", runs), *dropped, elsewhere
     gates = [gate.passed for gate in record.gates if not gate.note]
     passed = sum(gates)
     total = len(gates)
@@ -487,7 +486,7 @@ def badges(record: Record) -> tuple[Badge, ...]:
         near = ranking.matched_within(record) <= record.matching.limit
         facts.append(Badge("ok" if near else "warn", ranking.matched_statement(record)))
     seeds = message("badge.seeds", count=fewest) if fewest > 1 else message("badge.seed")
-    facts.append(Badge("ok" if fewest >= _SEEDS else "note", seeds))
+    facts.append(Badge("ok" if fewest >= MIN_SEEDS else "note", seeds))
     if record.target is None:
         facts += _failed_badge(record)
     facts.append(tuning_badge(record))

@@ -11,10 +11,10 @@ import pytest
 from small_runs import Cli
 
 from selfattn.codec import write
-from selfattn.comparison.compare import compare_each, make_plan, own_settings
+from selfattn.comparison.compare import make_plan
 from selfattn.comparison.plan import ComparisonPlan, planned_trials
 from selfattn.comparison.preparation import prepare
-from selfattn.comparison.together import over_tasks, read_together, remarks, together_lines
+from selfattn.comparison.together import compare_each, over_tasks, own_settings, read_together, remarks, together_lines
 from selfattn.errors import SettingError, UserError
 from selfattn.evaluation.significance import RunScores, mean_difference, score_runs
 from selfattn.results.plan import Departure, PlanCheck, Seal
@@ -216,7 +216,7 @@ def test_options_of_the_command_line_replace_those_of_every_data_set(
         passed.update(settings)
         raise UserError("nothing is trained here")
 
-    monkeypatch.setattr("selfattn.comparison.compare.compare_each", compare_none)
+    monkeypatch.setattr("selfattn.comparison.together.compare_each", compare_none)
     done = cli("compare", "together", "--recipe", recipe, "--out", tmp_path / "out", "--epochs", 3, "--batch-size", 4)
     assert {values["epochs"] for values in passed.values()} == {3}
     assert {values["batch_size"] for values in passed.values()} == {4}
@@ -237,7 +237,7 @@ def test_a_recipe_that_is_stopped_says_how_to_continue(
         out.mkdir()
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("selfattn.comparison.compare.compare_each", interrupted)
+    monkeypatch.setattr("selfattn.comparison.together.compare_each", interrupted)
     done = cli("compare", "together", "--recipe", recipe, "--out", tmp_path / "out")
     assert done.code == 130
     assert f"stopped; {tmp_path / 'out'} keeps the finished runs: repeat the command with --resume" in done.err
