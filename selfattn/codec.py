@@ -102,6 +102,15 @@ def encode(value: Any) -> Any:
     return str(value) if isinstance(value, Path) else value
 
 
+def flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Iterate over nested values, by names such as ``training.lr``."""
+    for name, value in values.items():
+        if isinstance(value, Mapping) and value:
+            yield from flat(value, f"{prefix}{name}.")
+        else:
+            yield prefix + name, value
+
+
 def own_form(make: Callable[[Any], object]) -> Any:
     """Return a pydantic schema for a class with its own JSON form, for ``__get_pydantic_core_schema__``.
 

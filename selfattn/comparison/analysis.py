@@ -129,16 +129,11 @@ def word_analyses(
     training = outputs.first.words
     where = "the training text" if training else "the set of references"
     counts = training or Counter(chain.from_iterable(references))
-    texts = {name: list(map(_joined, runs)) for name, runs in cut.items()}
-    buckets = score_words(texts, _joined(references), counts, clusters)
+    buckets = score_words(cut, references, counts, WordAccuracy(), clusters=clusters)
     group = BucketGroup("words", buckets, WordAccuracy.name, note=_COUNTED.format(where=where))
     first, *others = cut
     ngrams = (ngram_differences((first, cut[first]), (other, cut[other]), references) for other in others)
     return group, tuple(ngrams)
-
-
-def _joined(texts: Sequence[Sequence[str]]) -> list[str]:
-    return [" ".join(words) for words in texts]
 
 
 def outputs_by_model(models: Mapping[str, Sequence[Answered]]) -> dict[str, list[list[str]]]:

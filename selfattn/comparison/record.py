@@ -8,7 +8,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from selfattn.codec import encode
+from selfattn.codec import encode, flat
 from selfattn.comparison.analysis import measure, signatures_beside
 from selfattn.comparison.check import check_plan, make_gates
 from selfattn.comparison.costs import ModelTimes, read_costs, step_key
@@ -36,7 +36,6 @@ from selfattn.results.record import (
     Timing,
     Tuning,
 )
-from selfattn.runs.record import flat
 from selfattn.runs.task import TaskData, task_of_run
 from selfattn.runs.training_set import CURVE_ITEMS
 

@@ -7,16 +7,16 @@ of words are those of compare-mt (Neubig et al. 2019), here over all runs of a m
 import dataclasses
 import math
 from collections import Counter
-from collections.abc import Callable, Container, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, pairwise
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from selfattn.data.pairs import Pair, Span
-from selfattn.evaluation.metrics import Array, ItemTest, Metric, TestItems, WordAccuracy, WordRecall
-from selfattn.evaluation.significance import RunScores, Tunings, by_tuning, estimate, score_counts, score_runs
+from selfattn.data.pairs import Pair, Span, compose
+from selfattn.evaluation.metrics import Array, ExactMatch, ItemTest, Metric, TestItems, WordRecall, of_each, words_of
+from selfattn.evaluation.significance import RunScores, Tunings, estimate, score_counts
 from selfattn.evaluation.variances import ALPHA, LEVEL
 from selfattn.results.quality import Bucket, BucketGroup, Ngram, NgramGroup, separated
 
@@ -24,6 +24,9 @@ from selfattn.results.quality import Bucket, BucketGroup, Ngram, NgramGroup, sep
 FREQUENCIES: Sequence[tuple[int, int | None]] = ((0, 0), (1, 5), (6, 50), (51, None))
 
 _LENGTHS = 4  # buckets
+
+Words = Sequence[Sequence[str]]
+"""The words of each text."""
 
 
 def by_tag(pairs: Sequence[Pair]) -> dict[str, list[int]]:
@@ -178,15 +181,13 @@ def score_rare_words(
         >>> [(bucket.name, bucket.items, round(bucket.models["a"].mean, 2)) for bucket in buckets]
         [('0', 1, 1.0), ('1 to 5', 2, 0.67)]
     """
-    buckets: list[Bucket] = []
-    for low, high in FREQUENCIES:
-        recall = WordRecall(training=training, seen=(low, high))
-        if places := np.flatnonzero(recall.counts(references, references)[:, 1]).tolist():
-            group = {range_name(low, high): places}
-            buckets += score_groups(
-                group, outputs, references, recall, resamples=2000, clusters=clusters, tunings=tunings
-            )
-    return tuple(buckets)
+
+    def cut(texts: Sequence[str]) -> Words:
+        return [words_of(compose(text)) for text in texts]
+
+    written = {name: list(map(cut, runs)) for name, runs in outputs.items()}
+    options: dict[str, Any] = {"clusters": clusters, "tunings": tunings, "resamples": 2000}
+    return score_words(written, cut(references), training, WordRecall(), FREQUENCIES, **options)
 
 
 def range_name(low: int, high: int | None) -> str:
@@ -266,14 +267,12 @@ def score_fields(
     for place, pair in enumerate(pairs):
         for field in span_fields(pair.target, pair.target, pair.spans):
             places_of.setdefault(field, []).append(place)
-    buckets = []
+    buckets: list[Bucket] = []
     for field, places in places_of.items():
-        right = {
-            model: np.array([[run[place][field] for place in places] for run in runs], dtype=np.float64)
-            for model, runs in judged.items()
-        }
-        labels = None if clusters is None else [clusters[place] for place in places]
-        buckets.append(Bucket(field, len(places), by_tuning(score_runs(right, labels), tunings).estimates()))
+        counts = {}
+        for model, runs in judged.items():
+            counts[model] = np.stack([of_each([fields.get(field, False) for fields in run]) for run in runs])
+        buckets += ItemScores(ExactMatch(), counts, clusters, tunings=tunings).parts({field: places})
     return buckets
 
 
@@ -309,54 +308,58 @@ WORD_FREQUENCIES: Sequence[tuple[int, int | None]] = (
 _LONGEST = 4  # words of an n-gram
 _SHOWN = 10  # n-grams of each side
 
-Words = Sequence[Sequence[str]]
-"""The words of each text."""
-
 
 def score_words(
-    outputs: Mapping[str, Sequence[Sequence[str]]],
-    references: Sequence[str],
+    outputs: Mapping[str, Sequence[Words]],
+    references: Words,
     training: Mapping[str, int],
+    metric: Metric,
+    frequencies: Sequence[tuple[int, int | None]] = WORD_FREQUENCIES,
+    *,
     clusters: Sequence[Hashable] | None = None,
+    tunings: Tunings | None = None,
+    resamples: int = 500,
 ) -> tuple[Bucket, ...]:
-    """Estimate each model's word accuracy, by how often training has the words; an item may be in several groups.
+    """Score the words of each frequency alone; an item may be in several groups.
 
     Args:
-        outputs: for each model the outputs of each of its runs, with spaces between words.
-        references: one for each item, in the same form.
+        outputs: for each model the words of each output of each of its runs.
+        references: the words of each reference.
         training: how often the training's targets have each word; a word that is not there counts as never shown.
-        clusters: see `buckets.score_groups`.
+        metric: counts words of outputs and references that are the same, and how many there are.
+        frequencies: the groups; default `WORD_FREQUENCIES`.
+        clusters: see `score_groups`.
+        tunings: see `score_groups`.
+        resamples: see `score_groups`.
 
     Returns:
-        For each of `WORD_FREQUENCIES` that has words of references: the items with such words on either side.
+        For each frequency that has words of references: the items of whose words the metric counts some.
 
     Example:
-        >>> outputs = {"a": [["the cow", "a cat"]]}
-        >>> buckets = score_words(outputs, ["the cow", "a dog"], {"the": 7, "a": 7, "cow": 1, "dog": 1})
+        >>> from selfattn.evaluation.metrics import WordAccuracy
+        >>> outputs = {"a": [[["the", "cow"], ["a", "cat"]]]}
+        >>> training = {"the": 7, "a": 7, "cow": 1, "dog": 1}
+        >>> buckets = score_words(outputs, [["the", "cow"], ["a", "dog"]], training, WordAccuracy())
         >>> [(bucket.name, bucket.items, round(bucket.models["a"].mean, 2)) for bucket in buckets]
         [('1', 2, 0.67), ('5 to 9', 2, 1.0)]
     """
-    vocabulary: set[str] = set()
-    for text in chain(references, *chain.from_iterable(outputs.values())):
-        vocabulary.update(text.split())
     buckets: list[Bucket] = []
-    for low, high in WORD_FREQUENCIES:
+    for low, high in frequencies:
         highest = math.inf if high is None else high
-        words = {word for word in vocabulary if low <= training.get(word, 0) <= highest}
-        right = _of_words(references, words)
-        written = {name: [_of_words(run, words) for run in runs] for name, runs in outputs.items()}
-        rows = zip(right, *chain.from_iterable(written.values()), strict=True)
-        places = [place for place, row in enumerate(rows) if any(row)]
+
+        def is_in(word: str) -> bool:
+            return low <= training.get(word, 0) <= highest  # noqa: B023  # called at once
+
+        def keep(texts: Words) -> list[str]:
+            return [" ".join(filter(is_in, words)) for words in texts]
+
+        right = keep(references)
         if any(right):
-            group = {range_name(low, high): places}
-            metric = WordAccuracy()
-            buckets += score_groups(group, written, right, metric, clusters=clusters)
+            counts = metric.count_runs({name: list(map(keep, runs)) for name, runs in outputs.items()}, right)
+            has_words = np.concatenate(list(counts.values()))[:, :, 1].any(axis=0)
+            group = {range_name(low, high): np.flatnonzero(has_words).tolist()}
+            buckets += ItemScores(metric, counts, clusters, tunings=tunings).parts(group, resamples=resamples)
     return tuple(buckets)
-
-
-def _of_words(texts: Sequence[str], words: Container[str]) -> list[str]:
-    """Return what texts have of some words."""
-    return [" ".join(word for word in text.split() if word in words) for text in texts]
 
 
 def ngram_differences(

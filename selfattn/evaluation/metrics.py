@@ -267,38 +267,21 @@ class CharacterErrorRate(Metric):
 class WordRecall(Metric):
     r"""Share of the references' words that the outputs have.
 
-    .. math:: \frac{\sum_i \sum_{w \in B} \min(h_i(w), r_i(w))}{\sum_i \sum_{w \in B} r_i(w)}
+    .. math:: \frac{\sum_i \sum_w \min(h_i(w), r_i(w))}{\sum_i \sum_w r_i(w)}
 
-    with :math:`h_i(w)` and :math:`r_i(w)` how often word w occurs in the output and the reference of item i, and B the
-    words that are looked at: BLEU's clipped counts, divided by the reference. Word order does not matter.
-
-    Args:
-        language: is not used.
-        training: how often the training's targets have each word; default empty.
-        seen: only words that training has at least and at most so often, None for any number; default all words.
+    with :math:`h_i(w)` and :math:`r_i(w)` how often word w occurs in the output and the reference of item i: BLEU's
+    clipped counts, divided by the reference. Word order does not matter.
 
     Example:
         >>> WordRecall().of(["the cat", "a dog"], ["the cow", "a dog"])
         0.75
-        >>> WordRecall(training={"dog": 3, "a": 900}, seen=(1, 5)).of(["the cat", "a dog"], ["the cow", "a dog"])
-        1.0
     """
-
-    def __init__(
-        self, language: str = "", *, training: Mapping[str, int] | None = None, seen: tuple[int, int | None] = (0, None)
-    ) -> None:
-        super().__init__(language)
-        self.training = training or {}
-        self.seen = seen
 
     def counts(self, outputs: Sequence[str], references: Sequence[str]) -> Array:
         """Count the words that both have, and those of the reference."""
-        low = self.seen[0]
-        highest = math.inf if self.seen[1] is None else self.seen[1]
         rows = []
         for output, reference in _composed(outputs, references):
-            words = words_of(reference)
-            right = Counter(word for word in words if low <= self.training.get(word, 0) <= highest)
+            right = Counter(words_of(reference))
             rows.append(((Counter(words_of(output)) & right).total(), right.total()))
         return np.array(rows, dtype=np.float64)
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 from typing import Literal
 
+from selfattn.codec import flat
 from selfattn.results.quality import BudgetDifference, Estimate, LogOdds, PairTest, Unit
 from selfattn.results.record import MeanOverRuns
 
@@ -365,20 +366,14 @@ def myriads(count: float) -> str:
     return f"{count:,g}"
 
 
-def flatten(config: Mapping[str, object], prefix: str = "") -> dict[str, str]:
+def flatten(config: Mapping[str, object]) -> dict[str, str]:
     """Return nested settings as one level of dotted names with their values as text.
 
     Example:
         >>> flatten({"encoder": {"layers": 2}, "tied": True, "dropout": None})
         {'encoder.layers': '2', 'tied': 'yes', 'dropout': 'none'}
     """
-    flat: dict[str, str] = {}
-    for name, value in config.items():
-        if isinstance(value, Mapping) and value:
-            flat |= flatten(value, f"{prefix}{name}.")
-        else:
-            flat[prefix + name] = setting_text(value)
-    return flat
+    return {name: setting_text(value) for name, value in flat(config)}
 
 
 def setting_text(value: object) -> str:

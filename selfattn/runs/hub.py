@@ -14,6 +14,7 @@ from importlib import resources
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
+from selfattn.codec import flat
 from selfattn.data.hub import hub_access, is_reachable
 from selfattn.errors import UserError
 from selfattn.exports.onnx import TRACE
@@ -23,7 +24,7 @@ from selfattn.ownership import is_ours
 from selfattn.registry import PRESETS
 from selfattn.runs.directory import METRICS, RECORD, TOKENIZER, WEIGHTS, RunDirectory
 from selfattn.runs.predictor import Predictor
-from selfattn.runs.record import RunConfig, RunRecord, flat
+from selfattn.runs.record import RunConfig, RunRecord
 
 CARD = "README.md"
 _NAME = r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*"

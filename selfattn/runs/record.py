@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from selfattn import __version__, registry
-from selfattn.codec import Plain, encode
+from selfattn.codec import Plain, encode, flat
 from selfattn.data.readers.pairs import recorded_files
 from selfattn.errors import UserError, described
 from selfattn.models.config import ModelConfig
@@ -246,15 +246,6 @@ def used_plugins(task: str, metrics: Iterable[str], *models: ModelConfig) -> dic
         names |= {value for _, value in flat(encode(model)) if isinstance(value, str)}
     parts = registry.SCORES, registry.NORMALIZERS, registry.POSITIONS, registry.ATTENTIONS, registry.FAMILIES
     return registry.plugins_of(names, *parts, registry.TASKS, registry.METRICS)
-
-
-def flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Iterate over nested values, by names such as ``training.lr``."""
-    for name, value in values.items():
-        if isinstance(value, Mapping) and value:
-            yield from flat(value, f"{prefix}{name}.")
-        else:
-            yield prefix + name, value
 
 
 _LIBRARIES = ("torch", "numpy", "babel", "safetensors")  # torch says which build it is, its metadata may not

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from selfattn.codec import encode
+from selfattn.codec import encode, flat
 from selfattn.convert.marian import FILES, RECIPE, MarianDirectory, MarianStart
 from selfattn.data.readers.lines import read_kept
 from selfattn.errors import SettingError, UserError, number_of, say
@@ -32,7 +32,7 @@ from selfattn.runs.directory import (
 )
 from selfattn.runs.hub import fetch
 from selfattn.runs.load import load
-from selfattn.runs.record import RunConfig, changed_contents, flat
+from selfattn.runs.record import RunConfig, changed_contents
 from selfattn.runs.run import Run
 from selfattn.runs.task import TaskData
 from selfattn.settings import divide
