@@ -359,10 +359,8 @@ class _NoSecondDerivative(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Tensor:
-        raise RuntimeError(
-            "attend: the fused kernel has no second derivative; compute the output under "
-            "torch.nn.attention.sdpa_kernel(SDPBackend.MATH), with need_weights=True, or with torch.func"
-        )
+        ways = "under torch.nn.attention.sdpa_kernel(SDPBackend.MATH), with need_weights=True, or with torch.func"
+        raise RuntimeError(f"attend: the fused kernel has no second derivative; compute the output {ways}")
 
 
 def _needs_reference(query: Tensor) -> bool:
@@ -382,9 +380,8 @@ def _needs_reference(query: Tensor) -> bool:
 def _check_sizes(score: Score, method: str, axes: str, sizes: list[int], expected: list[int]) -> None:
     """Check the sizes that a score returns: broadcasting would hide a missing or swapped axis."""
     if sizes != expected:
-        raise ValueError(
-            f"attend: expected {type(score).__name__}.{method} to return {axes} of sizes {expected}, got {sizes}"
-        )
+        name = f"{type(score).__name__}.{method}"
+        raise ValueError(f"attend: expected {name} to return {axes} of sizes {expected}, got {sizes}")
 
 
 def check_vectors(query: Tensor, key: Tensor, value: Tensor, score: Score) -> None:

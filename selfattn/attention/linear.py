@@ -236,10 +236,8 @@ class LinearAttention(MultiHeadAttention):
         causal = causal or (isinstance(mask, Mask) and (mask.causal or mask.tokens is not None))
         is_pairwise = need_weights or not causal or (self.training and self.dropout > 0)
         if is_pairwise and past is not None:
-            raise ValueError(
-                f"{type(self).__name__}: a state has no keys to compare; weights and texts that are not read from left "
-                "to right are computed from the start of a text"
-            )
+            advice = "weights and texts that are not read from left to right are computed from the start of a text"
+            raise ValueError(f"{type(self).__name__}: a state has no keys to compare; {advice}")
         attended = None
         if is_pairwise:
             attended = self(x, mask=mask, causal=causal, positions=positions, need_weights=need_weights)

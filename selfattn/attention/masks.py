@@ -63,12 +63,11 @@ class Mask:
             True
         """
         _check_tokens(tokens)
-        if not _readable(tokens):
-            return cls(key_mask(tokens))
-        if tokens.all():
-            return cls()
-        if tokens.any(dim=1).all():
-            return cls.safe(key_mask(tokens))
+        if _readable(tokens):
+            if tokens.all():
+                return cls()
+            if tokens.any(dim=1).all():
+                return cls.safe(key_mask(tokens))
         return cls(key_mask(tokens))
 
     def reorder(self, index: Tensor) -> Mask:
@@ -122,10 +121,8 @@ def as_mask(mask: Tensor | Mask | None, causal: bool, full: tuple[int, int, int,
         hint = "" if isinstance(mask, Tensor) else "; make it a tensor: torch.as_tensor(mask)"
         raise TypeError(f"attend: expected a bool mask, True = may attend, got {kind}{hint}")
     if mask.dim() == 2 and tuple(mask.shape) == (full[0], full[3]) != full[2:]:
-        raise ValueError(
-            f"attend: expected a mask that broadcasts to [b h i j] {full}, got {tuple(mask.shape)}; a mask of tokens "
-            "[b s] hides keys as key_mask(mask)"
-        )
+        got = f"{tuple(mask.shape)}; a mask of tokens [b s] hides keys as key_mask(mask)"
+        raise ValueError(f"attend: expected a mask that broadcasts to [b h i j] {full}, got {got}")
     check_broadcasts("mask", mask, full)
     return Mask(mask[(None,) * (4 - mask.dim())], causal=causal)  # the kernels want all four axes
 
@@ -165,10 +162,8 @@ def tokens_of(mask: Tensor | Mask | None, context: Tensor) -> Tensor | None:
         return None
     allowed = mask[(None,) * (4 - mask.dim())]
     if allowed.shape[1] != 1 or allowed.shape[2] != 1:
-        raise ValueError(
-            "a state holds the same tokens for all queries; expected a mask of keys [b 1 1 j], beside causal=True, got "
-            f"{tuple(allowed.shape)}"
-        )
+        expected = f"a mask of keys [b 1 1 j], beside causal=True, got {tuple(allowed.shape)}"
+        raise ValueError(f"a state holds the same tokens for all queries; expected {expected}")
     return allowed[:, 0, 0].expand(context.shape[:2])
 
 

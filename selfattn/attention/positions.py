@@ -148,9 +148,9 @@ class Learned(EmbeddingPosition):
         if not torch.compiler.is_compiling():  # a graph cannot look at numbers; there the table itself refuses them
             outside = positions[(positions < 0) | (positions >= self.max_length)]
             if outside.numel():
+                advice = "build with a larger max_length, or use sinusoidal positions"
                 raise ValueError(
-                    f"learned positions: expected 0 to {self.max_length - 1}, got {int(outside[0])}; "
-                    f"build with a larger max_length, or use sinusoidal positions"
+                    f"learned positions: expected 0 to {self.max_length - 1}, got {int(outside[0])}; {advice}"
                 )
         vectors: Tensor = self.table(positions)
         return vectors
@@ -296,12 +296,11 @@ class RelativeBias(AttentionPosition):
         self, num_heads: int, *, num_buckets: int = 32, max_distance: int = 128, bidirectional: bool = False
     ) -> None:
         super().__init__()
-        exact = num_buckets // (4 if bidirectional else 2)
+        fewest = 4 if bidirectional else 2
+        exact = num_buckets // fewest
         if exact < 1 or max_distance <= exact:
-            raise ValueError(
-                f"t5 positions need at least {4 if bidirectional else 2} buckets, and max_distance above {exact}; got "
-                f"{num_buckets} buckets and max_distance {max_distance}"
-            )
+            got = f"{num_buckets} buckets and max_distance {max_distance}"
+            raise ValueError(f"t5 positions need at least {fewest} buckets, and max_distance above {exact}; got {got}")
         self.num_buckets = num_buckets
         self.max_distance = max_distance
         self.bidirectional = bidirectional
@@ -396,17 +395,13 @@ def check_positions(positions: Tensor, expected: int, of: str) -> None:
     if positions.dim() not in (1, 2):
         raise ValueError(f"MultiHeadAttention: expected positions of {of} [i] or [b i], got {tuple(positions.shape)}")
     if positions.shape[-1] != expected:
-        raise ValueError(
-            f"MultiHeadAttention: expected {expected} positions of {of}, got {positions.shape[-1]}; "
-            "state positions= where the queries are not the last of the keys"
-        )
+        got = f"{positions.shape[-1]}; state positions= where the queries are not the last of the keys"
+        raise ValueError(f"MultiHeadAttention: expected {expected} positions of {of}, got {got}")
 
 
 def _check_bias(position: AttentionPosition, bias: Tensor, full: list[int]) -> None:
     """Hold a bias against its axes: with as many rows as heads ``[b i j]`` would pass for ``[h i j]``."""
     if bias.dim() != len(full) or any(size not in (1, n) for size, n in zip(bias.shape, full, strict=True)):
         axes = "[h i j]" if len(full) == 3 else "[b h i j]"
-        raise ValueError(
-            f"MultiHeadAttention: expected {type(position).__name__}.bias to return {axes} {tuple(full)} for these "
-            f"positions, got {tuple(bias.shape)}"
-        )
+        expected = f"{type(position).__name__}.bias to return {axes} {tuple(full)} for these positions"
+        raise ValueError(f"MultiHeadAttention: expected {expected}, got {tuple(bias.shape)}")

@@ -220,10 +220,8 @@ class Location(Score):
         """Return ``(W q)[j]`` for every key position ``j``."""
         j = key.shape[-2]
         if j > self.max_length:
-            raise ValueError(
-                f"location score: {j} source positions, but it was built for at most {self.max_length}; "
-                f"build it with max_length={j} or more"
-            )
+            limit = f"it was built for at most {self.max_length}; build it with max_length={j} or more"
+            raise ValueError(f"location score: {j} source positions, but {limit}")
         return F.linear(query, self.proj.weight[:j])
 
 

@@ -79,9 +79,8 @@ def run(
     print_table(record, lang=lang)
     print(page_words("report_at", path=str(html)).say(lang))
     if failed := [result.name for result in record.claims if result.judgement is None]:
-        raise UserError(
-            f"no verdict: {len(failed)} of {number_of(len(record.claims), 'claim')}: {', '.join(failed)}; see above"
-        )
+        count = f"{len(failed)} of {number_of(len(record.claims), 'claim')}"
+        raise UserError(f"no verdict: {count}: {', '.join(failed)}; see above")
 
 
 def page(*records: Path, out: Path, lang: Lang = SOURCE) -> None:

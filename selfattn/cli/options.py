@@ -16,7 +16,7 @@ import shlex
 import tomllib
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from types import NoneType
 from typing import Annotated, Any, TypeVar
@@ -44,6 +44,7 @@ from selfattn.settings import (
 from selfattn.words.messages import SOURCE
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+Result = TypeVar("Result")
 
 _BY_NAME = inspect.Parameter.KEYWORD_ONLY
 _DIGITS = 18  # most digits of a number that has no bounds of its own
@@ -322,7 +323,20 @@ class OptionFiles:
                 if argument.has_tokens:
                     self._origins.setdefault(argument.name, source)
 
-    def leave_out(self, error: NoEffectError) -> bool:
+    def settle(self, call: Callable[[], Result]) -> Result:
+        """Call a command, again and again while options of files that it refuses can be left out.
+
+        Raises:
+            NoEffectError: an option that was typed has no effect.
+        """
+        while True:
+            try:
+                return call()
+            except NoEffectError as error:
+                if not self._leave_out(error):
+                    raise
+
+    def _leave_out(self, error: NoEffectError) -> bool:
         """Leave out the options of files in a conflict with typed ones.
 
         Returns:
@@ -410,14 +424,12 @@ def read_recipe(
         commands = make_commands(words)
         files = OptionFiles([(f"{path}: tasks.{name}", values)])
         commands.config = [files]
-        while name not in settings:
-            try:
-                settings[name] = _checked_settings(commands, words)
-            except UserError as error:
-                if not (isinstance(error, NoEffectError) and files.leave_out(error)):
-                    message = error.as_options()
-                    place = "" if files.is_typed(message) else f"{where}: tasks.{name}: "
-                    raise UserError(f"{place}{message}") from None
+        try:
+            settings[name] = files.settle(partial(_checked_settings, commands, words))
+        except UserError as error:
+            message = error.as_options()
+            place = "" if files.is_typed(message) else f"{where}: tasks.{name}: "
+            raise UserError(f"{place}{message}") from None
     return task, settings
 
 

@@ -557,10 +557,8 @@ class MarianDirectory:
             if len(numbers) != size:
                 raise UserError(f"{file}: {len(numbers):,} pieces, but {CONFIG} says {size:,}; {_ADVICE}")
             for name, number in ((names["eos_token"], ids.eos_id), (names["pad_token"], ids.pad_id)):
-                if numbers.get(name) != number:
-                    raise UserError(
-                        f"{file}: {name} has the id {numbers.get(name)}, but {CONFIG} says {number}; {_ADVICE}"
-                    )
+                if (actual := numbers.get(name)) != number:
+                    raise UserError(f"{file}: {name} has the id {actual}, but {CONFIG} says {number}; {_ADVICE}")
             unknown = numbers.get(names["unk_token"])
             if unknown is None:
                 raise UserError(f"{file}: has no {names['unk_token']}; {_ADVICE}")

@@ -58,10 +58,8 @@ def build(
     if not isinstance(seed, int):
         raise UserError(f"build: `seed`: expected a whole number, got {shown(seed)}")
     if source_vocab_size not in (None, vocab_size) and config.shares_vocabulary():
-        raise ValueError(
-            f"build: source and target share one embedding, so that source_vocab_size={source_vocab_size} "
-            f"must be vocab_size={vocab_size}"
-        )
+        needed = f"source_vocab_size={source_vocab_size} must be vocab_size={vocab_size}"
+        raise ValueError(f"build: source and target share one embedding, so that {needed}")
     first_values = generator(seed, "init")
     with seeded(first_values.initial_seed()):  # constructors draw first values too, from the global generator
         model = config.build(vocab_size=vocab_size, pad_id=pad_id, source_vocab_size=source_vocab_size)
@@ -174,10 +172,9 @@ def match(config: ModelConfig, target: float, measure: Measure) -> ModelConfig:
         if error(best) <= _ENOUGH:
             return best
     if error(best) > TOLERANCE:
-        raise UserError(
-            f"size: no widths of this model come within {100 * TOLERANCE:.1f} % of {target:,.0f}, the nearest is "
-            f"{measure(best):,.0f}; change its layers or heads, or take `match` none"
-        )
+        reason = f"no widths of this model come within {100 * TOLERANCE:.1f} % of {target:,.0f}"
+        advice = "change its layers or heads, or take `match` none"
+        raise UserError(f"size: {reason}, the nearest is {measure(best):,.0f}; {advice}")
     return best
 
 

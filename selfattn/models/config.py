@@ -294,10 +294,9 @@ def config_from_dict(data: dict[str, Any], where: str = "model configuration") -
     kind: Any = data.get("kind")
     cls: Any = next((registry[kind] for registry in (PARTS, FAMILIES) if kind in registry), None)
     if cls is None:
-        raise UserError(
-            f"{at}kind {reprlib.repr(kind)} is unknown; known: {', '.join(sorted((*FAMILIES, *PARTS)))}. A "
-            "family of your own comes with its file (`plugin`)"
-        )
+        kinds = ", ".join(sorted((*FAMILIES, *PARTS)))
+        advice = "A family of your own comes with its file (`plugin`)"
+        raise UserError(f"{at}kind {reprlib.repr(kind)} is unknown; known: {kinds}. {advice}")
     names = {field.name for field in dataclasses.fields(cls)}
     fixed = {"kind": kind, **cls.fixed}
     values: dict[str, Any] = {}

@@ -237,9 +237,8 @@ class Continuation(Seq2Seq):
     def __init__(self, model: Seq2Seq, bos_id: int) -> None:
         super().__init__()
         if not model.reads_one_sequence:
-            raise ValueError(
-                "Continuation: the model has an encoder or reads its source in both directions; it cannot go on from it"
-            )
+            reason = "the model has an encoder or reads its source in both directions"
+            raise ValueError(f"Continuation: {reason}; it cannot go on from it")
         self.model = model
         self.bos_id = bos_id
 
