@@ -5,8 +5,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
-from selfattn.claims.claim import Claim, Trials, has_learned
+from selfattn.claims.claim import Claim
 from selfattn.claims.claim import page_words as words
+from selfattn.claims.rules import Trials, has_learned
 from selfattn.claims.run import RECORD
 from selfattn.codec import encode, fingerprint
 from selfattn.errors import UserError, all_visible, described

@@ -13,7 +13,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from selfattn.claims.claim import Arm, Claim, Contrasts, Setup, Trials, claim_ps, decides_quickly, judge, page_words
+from selfattn.claims.claim import Arm, Claim, Setup, decides_quickly, page_words
+from selfattn.claims.rules import Contrasts, Trials, claim_ps, judge
 from selfattn.codec import encode, read, short, write
 from selfattn.errors import SettingError, UserError, described, say
 from selfattn.experiments.plan import PLAN, Plan, backfill_ledger, begin, check_ledger, read_plan, resume, search

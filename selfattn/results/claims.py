@@ -85,10 +85,10 @@ class Judgement(Plain):
     """What a rule makes of the figures.
 
     Attributes:
-        verdict: see :func:`selfattn.claims.claim.judge`.
+        verdict: see :func:`selfattn.claims.rules.judge`.
         contrasts: of the rule; where a condition is met, its own stand behind them.
         condition: key of the condition under which the claim holds; empty where it needs none, or none was met.
-        p: of the verdict, see :func:`selfattn.claims.claim.claim_ps`; 0 or 1 for a theorem.
+        p: of the verdict, see :func:`selfattn.claims.rules.claim_ps`; 0 or 1 for a theorem.
         p_holm: the same, corrected for all claims of the run that are no theorems.
         controls: positive controls: what each arm has to have learned before the rule is asked.
     """

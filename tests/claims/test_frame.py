@@ -14,8 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from small_runs import Cli
 
-from selfattn.claims.claim import Arm, Setup, claim_ps, contrast, exact, judge, share_error
+from selfattn.claims.claim import Arm, Setup
 from selfattn.claims.page import document_of
+from selfattn.claims.rules import claim_ps, contrast, exact, judge, share_error
 from selfattn.claims.run import choose_claims, judge_claims, read_record, run_claims
 from selfattn.claims.small import copies, exact_share, forced_accuracy, held_out, loss_of, stream, train
 from selfattn.codec import encode

@@ -14,7 +14,8 @@ import pytest
 import torch
 
 from selfattn.claims import small
-from selfattn.claims.claim import Claim, Setup, Trials, decides_quickly, judge
+from selfattn.claims.claim import Claim, Setup, decides_quickly
+from selfattn.claims.rules import Trials, judge
 from selfattn.claims.small import FIRST, lookups
 from selfattn.claims.suite import architectures, decoders
 from selfattn.claims.suite.decoders import gold

@@ -18,20 +18,8 @@ from torch import Tensor
 
 from selfattn.attention import MultiHeadAttention
 from selfattn.claims import small
-from selfattn.claims.claim import (
-    MARGIN,
-    Arm,
-    Blocks,
-    Claim,
-    Contrasts,
-    Setup,
-    Trials,
-    contrast,
-    exact,
-    minus,
-    number,
-    share,
-)
+from selfattn.claims.claim import Arm, Blocks, Claim, Setup, number, share
+from selfattn.claims.rules import MARGIN, Contrasts, Trials, contrast, exact, minus
 from selfattn.data.batches import Batch
 from selfattn.decoding.common import evaluating
 from selfattn.evaluation.cost import peak_memory

@@ -12,22 +12,8 @@ from typing import Any
 import torch
 
 from selfattn.claims import small
-from selfattn.claims.claim import (
-    MARGIN,
-    Arm,
-    Blocks,
-    Claim,
-    Contrasts,
-    Setup,
-    Trials,
-    contrast,
-    control,
-    exact,
-    minus,
-    number,
-    share,
-    share_error,
-)
+from selfattn.claims.claim import Arm, Blocks, Claim, Setup, number, share
+from selfattn.claims.rules import MARGIN, Contrasts, Trials, contrast, control, exact, minus
 from selfattn.data.batches import Batch, batches, collate
 from selfattn.data.pairs import Example, Pair
 from selfattn.data.phrases import CldrSource
@@ -111,7 +97,7 @@ class Alignment(Claim):
         for name, baseline in product(READERS, BASELINES):
             error = trials.values(name, "error")
             nothing = (BLIND[name == "heads"], "error") if baseline == "shuffled" else (name, baseline)
-            least = share_error(error, self.size["tested"])
+            least = trials.share_error([name], "error", self.size["tested"])
             lead = minus(error, trials.values(*nothing))
             rules.append(contrast(f"{name}-{baseline}", lead, "below", -MARGIN, least_error=least))
         return tuple(rules)

@@ -18,7 +18,8 @@ from selfattn.attention import MultiHeadAttention
 from selfattn.attention.cache import Cache
 from selfattn.attention.masks import Mask
 from selfattn.claims import small
-from selfattn.claims.claim import MARGIN, Blocks, Claim, Contrasts, Setup, Trials, contrast, exact, minus, number, share
+from selfattn.claims.claim import Blocks, Claim, Setup, number, share
+from selfattn.claims.rules import MARGIN, Contrasts, Trials, contrast, exact, minus
 from selfattn.data.batches import Batch
 from selfattn.layers import FeedForward, initialise, make_norm
 from selfattn.layers.transformer import BlockOutput, TransformerBlock

@@ -17,19 +17,8 @@ from torch import Tensor, nn
 
 from selfattn.attention import MultiHeadAttention
 from selfattn.claims import small
-from selfattn.claims.claim import (
-    MARGIN,
-    Blocks,
-    Claim,
-    Contrasts,
-    Setup,
-    Trials,
-    contrast,
-    minus,
-    number,
-    share,
-    share_error,
-)
+from selfattn.claims.claim import Blocks, Claim, Setup, number, share
+from selfattn.claims.rules import MARGIN, Contrasts, Trials, contrast, minus
 from selfattn.data.batches import Batch
 from selfattn.layers import RecurrentStack, initialise
 from selfattn.models.inside import attention_layers, edited, reweigh
@@ -224,8 +213,9 @@ class Explanation(Claim):
         error_of_guide = trials.share_error(("states", "states"), "guide-adversary", items)
         worth = minus(trials.values("states", "guide-adversary"), trials.values("states", "guide-own"))
         replaced = trials.values("states", "replaceable")
+        error_of_replaced = trials.share_error(["states"], "replaceable", items)
         return (
-            contrast("replaceable", replaced, "above", 0.5, least_error=share_error(replaced, items)),
+            contrast("replaceable", replaced, "above", 0.5, least_error=error_of_replaced),
             contrast("adversary", minus(adversary, right), "above", -MARGIN, least_error=error),
             contrast("apart", trials.values("states", "apart"), "above", QUITE_DIFFERENT),
             contrast("guide", worth, "within", MARGIN, least_error=error_of_guide),

@@ -19,21 +19,8 @@ from torch import Tensor, nn
 
 from selfattn.attention import attend, scores
 from selfattn.claims import small
-from selfattn.claims.claim import (
-    MARGIN,
-    Arm,
-    Blocks,
-    Claim,
-    Contrasts,
-    Setup,
-    Trials,
-    contrast,
-    exact,
-    minus,
-    number,
-    share,
-    share_error,
-)
+from selfattn.claims.claim import Arm, Blocks, Claim, Setup, number, share
+from selfattn.claims.rules import MARGIN, Contrasts, Trials, contrast, exact, minus
 from selfattn.data.batches import Batch
 from selfattn.models.build import build
 from selfattn.models.families import TransformerConfig
@@ -434,11 +421,11 @@ class Pruning(Claim):
 
     def change(self, trials: Trials, kind: str, task: str, need: Need) -> Contrast:
         """Hold the change by cutting one half of the heads against the margin."""
-        whole = trials.values(task, "least@0")
-        half = trials.values(task, f"{kind}@50")
+        half = f"{kind}@50"
+        change = minus(trials.values(task, half), trials.values(task, "least@0"))
         items = self.size["tested"]
-        error = math.hypot(share_error(whole, items), share_error(half, items))
-        return contrast(f"{kind}-{task}", minus(half, whole), need, -MARGIN, least_error=error)
+        errors = [trials.share_error([task], figure, items) for figure in ("least@0", half)]
+        return contrast(f"{kind}-{task}", change, need, -MARGIN, least_error=math.hypot(*errors))
 
     def blocks(self, trials: Trials) -> Blocks:
         """Right tokens by the share of heads that is cut, the least and the most important ones first."""

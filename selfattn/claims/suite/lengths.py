@@ -16,7 +16,8 @@ from torch import Tensor, nn
 
 from selfattn.attention import DeltaAttention, LinearAttention, MultiHeadAttention
 from selfattn.claims import small
-from selfattn.claims.claim import Blocks, Claim, Contrasts, Setup, Trials, contrast, control, minus, number, share
+from selfattn.claims.claim import Blocks, Claim, Setup, number, share
+from selfattn.claims.rules import Contrasts, Trials, contrast, control, minus
 from selfattn.data.batches import Batch
 from selfattn.layers import RecurrentStack, initialise
 from selfattn.models.config import ModelConfig
