@@ -17,7 +17,8 @@ from typing import Any
 
 from cyclopts import App, CycloptsError, MissingArgumentError, UnknownCommandError, UnusedCliTokensError
 
-from selfattn.cli.options import LISTS, BasicHelp, OptionFiles, make_app, read_config, write_config
+from selfattn.cli.config import OptionFiles, read_config, write_config
+from selfattn.cli.options import LISTS, BasicHelp, make_app
 from selfattn.errors import UserError, as_options, begin_command_line, say, visible
 from selfattn.files import writing
 from selfattn.registry import TASKS, load_installed, load_plugin

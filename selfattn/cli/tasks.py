@@ -10,17 +10,8 @@ from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
-from selfattn.cli.options import (
-    MakeCommands,
-    changed_settings,
-    check_language,
-    command,
-    make_app,
-    parameters_of,
-    read_recipe,
-    takes,
-    unwrapped,
-)
+from selfattn.cli.config import MakeCommands, read_recipe
+from selfattn.cli.options import changed_settings, check_language, command, make_app, parameters_of, takes, unwrapped
 from selfattn.codec import encode
 from selfattn.comparison.options import CompareOptions, OutputsOptions, ScoresOptions, systems_of
 from selfattn.data.readers.pairs import named_sets
@@ -68,7 +59,8 @@ def add_tasks(group: App, arguments: Sequence[str], make_commands: MakeCommands)
 
 def train_command(task: type[TaskData]) -> Callable[..., None]:
     """Make the command that trains one model on a task."""
-    from selfattn.runs.train import TrainOptions, train
+    from selfattn.runs.options import TrainOptions
+    from selfattn.runs.train import train
 
     of_run = parameters_of(TrainOptions, defaults={"model": task.model})
     parameters = [*of_run, *parameters_of(task.Options), *_training_parameters()]

@@ -96,21 +96,6 @@ def check_output(linear: Any, where: str) -> None:
         check_class(linear, nn.Linear, f"{where}: out_proj")
 
 
-def check_gradient_hooks(module: nn.Module, where: str) -> None:
-    """Check that no parameter has a hook on its gradient, which a copy of it would lose.
-
-    Args:
-        module: whose parameters are copied.
-        where: the call, for messages.
-
-    Raises:
-        ValueError: a parameter has one.
-    """
-    for name, parameter in module.named_parameters():
-        if parameter._backward_hooks or getattr(parameter, "_post_accumulate_grad_hooks", None):
-            raise ValueError(f"{where}: {name} has a hook on its gradient that would be lost; remove it first")
-
-
 def check_parts(module: nn.Module, parts: Container[str], where: str) -> None:
     """Check that a module has no parts and buffers besides those of its class.
 
@@ -127,17 +112,25 @@ def check_parts(module: nn.Module, parts: Container[str], where: str) -> None:
             raise ValueError(f"{where}: {type(module).__name__} has {name}, which would be lost; remove it first")
 
 
-def check_copyable(module: nn.Module, parts: Container[str], where: str) -> None:
-    """Check that copies of a module's parameters say all that it holds.
+def check_copyable(module: nn.Module, kind: type[nn.Module], parts: Container[str], where: str) -> None:
+    """Check that copies of a module's parameters say all that it holds and computes.
 
     Args:
         module: whose parameters are copied.
+        kind: its class.
         parts: names that its own parts may have.
         where: the call, for messages.
 
     Raises:
-        ValueError: it has a further part or a buffer, two names of one parameter, or parts in another mode than it.
+        TypeError: it is of another class.
+        ValueError: what :func:`check_plain` raises; or it has a hook on a gradient, a further part or a buffer, two
+            names of one parameter, or parts in another mode than it.
     """
+    check_plain(module, where)
+    check_class(module, kind, where)
+    for name, parameter in module.named_parameters():
+        if parameter._backward_hooks or getattr(parameter, "_post_accumulate_grad_hooks", None):
+            raise ValueError(f"{where}: {name} has a hook on its gradient that would be lost; remove it first")
     check_parts(module, parts, where)
     buffers = module.state_dict().keys() - {name for name, _ in module.named_parameters(remove_duplicate=False)}
     if buffers:

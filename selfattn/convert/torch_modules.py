@@ -14,14 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from selfattn.attention import MultiHeadAttention, ScaledDot, Softmax
-from selfattn.convert.plain import (
-    check_class,
-    check_copyable,
-    check_gradient_hooks,
-    check_output,
-    check_plain,
-    check_tensors,
-)
+from selfattn.convert.plain import check_class, check_copyable, check_output, check_tensors
 from selfattn.layers import Activation, FeedForward, TransformerBlock
 from selfattn.layers.transformer import FUNCTIONS, Dropout
 
@@ -32,25 +25,10 @@ TorchLayer: TypeAlias = nn.TransformerEncoderLayer | nn.TransformerDecoderLayer
 _FEED_FORWARD = {"feed_forward.fc1": "linear1", "feed_forward.fc2": "linear2"}
 _ENCODER = _FEED_FORWARD | {"self_attn_norm": "norm1", "feed_forward_norm": "norm2"}
 _DECODER = _FEED_FORWARD | {"self_attn_norm": "norm1", "cross_attn_norm": "norm2", "feed_forward_norm": "norm3"}
+# What a layer may have as its parts.
 _TORCH_PARTS = {"self_attn", "activation", "dropout", "dropout1", "dropout2", *_ENCODER.values()}
-# What each class may have as its parts.
-_PARTS: dict[type[nn.Module], set[str]] = {
-    nn.MultiheadAttention: {"out_proj"},
-    nn.TransformerEncoderLayer: _TORCH_PARTS,
-    nn.TransformerDecoderLayer: _TORCH_PARTS | {"multihead_attn", "dropout3", *_DECODER.values()},
-    MultiHeadAttention: {
-        "q_proj",
-        "k_proj",
-        "v_proj",
-        "out_proj",
-        "q_norm",
-        "k_norm",
-        "score",
-        "normalize",
-        "position",
-    },
-    TransformerBlock: {"self_attn", "cross_attn", "feed_forward", "dropout", *_DECODER},
-}
+_TORCH_DECODER_PARTS = _TORCH_PARTS | {"multihead_attn", "dropout3", *_DECODER.values()}
+_ATTENTION_PARTS = {"q_proj", "k_proj", "v_proj", "out_proj", "q_norm", "k_norm", "score", "normalize", "position"}
 # Functions, and modules without settings of their own, that are one of our activations.
 _ACTIVATIONS: dict[Any, Activation] = {
     **{torch.relu: "relu", F.relu: "relu", F.gelu: "gelu", F.silu: "silu"},
@@ -81,7 +59,7 @@ def attention_from_torch(module: nn.MultiheadAttention) -> MultiHeadAttention:
         True
     """
     where = "attention_from_torch"
-    _expect_plain(module, nn.MultiheadAttention, where)
+    check_copyable(module, nn.MultiheadAttention, {"out_proj"}, where)
     check_output(module.out_proj, where)
     if module.bias_k is not None or module.add_zero_attn:
         raise ValueError(f"{where}: add_bias_kv and add_zero_attn have no counterpart: no layer has keys of its own")
@@ -127,7 +105,7 @@ def attention_to_torch(layer: MultiHeadAttention) -> nn.MultiheadAttention:
     where = "attention_to_torch"
     if not layer.project:
         raise ValueError(f"{where}: nn.MultiheadAttention always projects, and this layer has project=False")
-    _expect_plain(layer, MultiHeadAttention, where)
+    check_copyable(layer, MultiHeadAttention, _ATTENTION_PARTS, where)
     for part in (layer.q_proj, layer.k_proj, layer.v_proj, layer.out_proj):
         check_class(part, nn.Linear, where)
     dim = layer.q_proj.in_features
@@ -179,8 +157,12 @@ def block_from_torch(layer: TorchLayer) -> TransformerBlock:
     """
     where = "block_from_torch"
     cross_attn = getattr(layer, "multihead_attn", None)
-    _expect_plain(layer, nn.TransformerEncoderLayer if cross_attn is None else nn.TransformerDecoderLayer, where)
-    parts = _ENCODER if cross_attn is None else _DECODER
+    if cross_attn is None:
+        check_copyable(layer, nn.TransformerEncoderLayer, _TORCH_PARTS, where)
+        parts = _ENCODER
+    else:
+        check_copyable(layer, nn.TransformerDecoderLayer, _TORCH_DECODER_PARTS, where)
+        parts = _DECODER
     # Beside each numbered norm there is a dropout of that number.
     beside = [getattr(layer, name.replace("norm", "dropout")) for name in parts.values() if "norm" in name]
     dropouts = {check_class(part, nn.Dropout, f"{where}: dropout").p for part in beside}
@@ -224,7 +206,7 @@ def block_to_torch(block: TransformerBlock) -> TorchLayer:
     """
     where = "block_to_torch"
     feed_forward = block.feed_forward
-    _expect_plain(block, TransformerBlock, where)
+    check_copyable(block, TransformerBlock, {"self_attn", "cross_attn", "feed_forward", "dropout", *_DECODER}, where)
     check_class(feed_forward, FeedForward, where)
     for dropout in (block.dropout, feed_forward.dropout):
         check_class(dropout, Dropout, f"{where}: dropout")
@@ -281,11 +263,3 @@ def _copy_parts(source: nn.Module, target: nn.Module, names: Mapping[str, str], 
     for part, place in names.items():
         kind = type(target.get_submodule(place))
         target.set_submodule(place, copy.deepcopy(check_class(source.get_submodule(part), kind, f"{where}: {part}")))
-
-
-def _expect_plain(module: nn.Module, kind: type[nn.Module], where: str) -> None:
-    """Check that a module of exactly this class computes what the class says, and that a copy of it loses nothing."""
-    check_plain(module, where)
-    check_class(module, kind, where)
-    check_gradient_hooks(module, where)
-    check_copyable(module, _PARTS[kind], where)

@@ -14,7 +14,7 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from selfattn import load
-from selfattn.cli.options import read_config
+from selfattn.cli.config import read_config
 from selfattn.codec import read_json, write
 from selfattn.errors import UserError
 from selfattn.files import write_atomically
