@@ -5,9 +5,9 @@ import re
 import shlex
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from functools import partial, reduce
+from functools import reduce
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from cyclopts import App, MissingArgumentError
 from cyclopts.config import Dict
@@ -18,8 +18,6 @@ from selfattn.files import read_bytes, write_text, writing
 from selfattn.processes import is_main_process
 from selfattn.registry import TASKS
 from selfattn.settings import Condition, NoEffectError, check_conditions, command_line, divide, shown
-
-Result = TypeVar("Result")
 
 MakeCommands = Callable[[Sequence[str]], App]
 _LARGEST = 1 << 20  # bytes of a file of options
@@ -50,20 +48,7 @@ class OptionFiles:
                 if argument.has_tokens:
                     self._origins.setdefault(argument.name, source)
 
-    def settle(self, call: Callable[[], Result]) -> Result:
-        """Call a command, again and again while options of files that it refuses can be left out.
-
-        Raises:
-            NoEffectError: an option that was typed has no effect.
-        """
-        while True:
-            try:
-                return call()
-            except NoEffectError as error:
-                if not self._leave_out(error):
-                    raise
-
-    def _leave_out(self, error: NoEffectError) -> bool:
+    def leave_out(self, error: NoEffectError) -> bool:
         """Leave out the options of files in a conflict with typed ones.
 
         Returns:
@@ -151,12 +136,14 @@ def read_recipe(
         commands = make_commands(words)
         files = OptionFiles([(f"{path}: tasks.{name}", values)])
         commands.config = [files]
-        try:
-            settings[name] = files.settle(partial(_checked_settings, commands, words))
-        except UserError as error:
-            message = error.as_options()
-            place = "" if files.is_typed(message) else f"{where}: tasks.{name}: "
-            raise UserError(f"{place}{message}") from None
+        while name not in settings:
+            try:
+                settings[name] = _checked_settings(commands, words)
+            except UserError as error:
+                if not (isinstance(error, NoEffectError) and files.leave_out(error)):
+                    message = error.as_options()
+                    place = "" if files.is_typed(message) else f"{where}: tasks.{name}: "
+                    raise UserError(f"{place}{message}") from None
     return task, settings
 
 

@@ -22,6 +22,7 @@ from selfattn.cli.options import LISTS, BasicHelp, make_app
 from selfattn.errors import UserError, as_options, begin_command_line, say, visible
 from selfattn.files import writing
 from selfattn.registry import TASKS, load_installed, load_plugin
+from selfattn.settings import NoEffectError
 
 _NO_MEMORY = ("out of memory", "not enough memory", "can't allocate memory", "storage size calculation overflowed")
 BAD_INPUT = 2
@@ -134,7 +135,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         commands.config = [files]
         written = anywhere["--write-config"]
         call = partial(write_config, Path(written[-1]), commands, rest) if written else partial(commands, rest)
-        result = files.settle(call)
+        while True:
+            try:
+                result = call()
+                break
+            except NoEffectError as error:
+                if not files.leave_out(error):
+                    raise
         if result is not None:
             _print(result)
         _flush()  # a broken pipe can still be caught here
