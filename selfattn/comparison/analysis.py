@@ -3,30 +3,18 @@
 import math
 import statistics
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Container, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from pathlib import Path
 from typing import Any
 
 from selfattn.comparison.tested import Answered, RunTable, by_model
 from selfattn.data.pairs import Pair
-from selfattn.data.readers.lines import inner_name, read_text_lines
-from selfattn.data.readers.rows import read_column
 from selfattn.errors import UserError
-from selfattn.evaluation.buckets import (
-    ItemScores,
-    by_length,
-    by_tag,
-    ngram_differences,
-    score_fields,
-    score_rare_words,
-    score_words,
-)
+from selfattn.evaluation.buckets import ItemScores, by_length, by_tag, score_fields, score_rare_words
 from selfattn.evaluation.design import budget_differences, locate
-from selfattn.evaluation.metrics import Metric, WordAccuracy, WordRecall, make_metric
+from selfattn.evaluation.metrics import Metric, WordRecall, make_metric
 from selfattn.evaluation.significance import Tunings, score_counts
-from selfattn.evaluation.translation_metrics import Bleu
 from selfattn.evaluation.variances import LEVEL
 from selfattn.results.plan import Budgets
 from selfattn.results.quality import (
@@ -35,17 +23,12 @@ from selfattn.results.quality import (
     BucketGroup,
     BudgetDifference,
     Estimate,
-    Headline,
     IntervalMethod,
-    NgramGroup,
     PairTest,
 )
 from selfattn.results.record import Difference, Model, Record
-from selfattn.runs.task import TaskData, task_of_settings
+from selfattn.runs.task import TaskData
 
-OUTPUTS = "outputs"  # of the data of a record
-_COUNTED = "by how often {where} shows the word; accuracy: F-measure of the words of outputs and references"
-_TABLES = (".tsv", ".tab", ".csv", ".json", ".jsonl", ".ndjson")  # files that a line of does not have one text in
 _ADVICE = "take the report from where it was published, or compare again"
 _DIFFERENCES = 40
 _MOST_FIELDS = 12
@@ -60,80 +43,6 @@ ALL = "all items"
 RunOutputs = Mapping[str, Sequence[Sequence[str]]]
 
 """For each model the outputs of each of its runs."""
-
-
-class JudgedOutputs(TaskData):
-    """Outputs of models that were trained elsewhere.
-
-    Args:
-        language: of the references; empty where it is unknown.
-        metric: that decides.
-    """
-
-    name = OUTPUTS
-
-    def __init__(self, language: str, metric: str) -> None:
-        super().__init__()
-        self.language = language
-        self.metric = metric
-
-    def repeats(self, pair: Pair) -> Hashable:
-        """Return the source, or the reference where no sources were given."""
-        return pair.source or pair.target
-
-    def words(self, texts: Sequence[str]) -> list[list[str]]:
-        """Return the words of texts as the metric cuts them, or else as BLEU does for the language."""
-        metric: Any = make_metric(self.metric, self.language)
-        if not hasattr(metric, "words"):
-            metric = Bleu(self.language)
-        words: list[list[str]] = metric.words(texts)
-        return words
-
-
-def read_given(label: str, encoding: str | None) -> Sequence[str]:
-    """Read one text a line, as it is.
-
-    Args:
-        label: a file, or ``FILE:COLUMN`` of a table.
-        encoding: of the file; None for UTF-8, or what a byte order mark says.
-
-    Raises:
-        UserError: it cannot be read, or is a table without a column.
-    """
-    path = Path(label)
-    name, colon, column = label.rpartition(":")
-    if colon and not path.exists() and Path(name).exists():
-        return read_column(Path(name), column, encoding)
-    if inner_name(path).suffix.lower() in _TABLES:
-        raise UserError(f"{path}: a table; name a column of a TSV or CSV file, as in {path}:2 or {path}:output")
-    lines = read_text_lines(path, encoding)
-    if all("\t" in line for line in lines):
-        raise UserError(f"{path}: has a tab in every line; name the column, as in {path}:2")
-    return lines
-
-
-def word_analyses(
-    task: JudgedOutputs, outputs: RunTable[Answered], clusters: Sequence[Hashable]
-) -> tuple[BucketGroup, tuple[NgramGroup, ...]]:
-    """Score words by how often training shows them, and find the n-grams that tell the first model from each other.
-
-    Without a training text words are counted in the references, as compare-mt does.
-
-    Args:
-        task: cuts texts into words.
-        outputs: of all runs.
-        clusters: a label for each item, shared by those that repeat one another.
-    """
-    references = task.words([pair.target for pair in outputs.first.pairs])
-    cut = by_model(outputs.main, lambda run: task.words(run.outputs))
-    training = outputs.first.words
-    where = "the training text" if training else "the set of references"
-    counts = training or Counter(chain.from_iterable(references))
-    buckets = score_words(cut, references, counts, WordAccuracy(), clusters=clusters)
-    group = BucketGroup("words", buckets, WordAccuracy.name, note=_COUNTED.format(where=where))
-    first, *others = cut
-    ngrams = (ngram_differences((first, cut[first]), (other, cut[other]), references) for other in others)
-    return group, tuple(ngrams)
 
 
 def outputs_by_model(models: Mapping[str, Sequence[Answered]]) -> dict[str, list[list[str]]]:
@@ -225,18 +134,15 @@ def measure_scores(
     )
 
 
-def measure(record: Record, data: Mapping[str, object], outputs: RunTable[Answered]) -> Record:
+def measure(record: Record, task: TaskData, outputs: RunTable[Answered], further: Container[str] = ()) -> Record:
     """Return a record with every figure that follows from the outputs; all others stay as they are.
 
     Args:
         record: of the comparison, with its models, metrics (`units`) and budgets.
-        data: settings of the training data, of which the task is made.
+        task: says which test items depend on one another, and what their tags are.
         outputs: of all runs; those of the largest budget decide.
+        further: names of probes that are further test sets.
     """
-    if data.get("kind") == OUTPUTS:
-        task: TaskData = JudgedOutputs(str(data.get("language", "")), str(data.get("metric", "")))
-    else:
-        task = task_of_settings(record.task, data, "results.json")
     metrics = {name: make_metric(name, task.language) for name in record.units}
     metric = metrics[record.headline.metric]
     models = outputs.main
@@ -247,7 +153,7 @@ def measure(record: Record, data: Mapping[str, object], outputs: RunTable[Answer
     analysis = Analysis(metric, task, _tunings(record), failed)
     decides = analysis.scores(texts, pairs, metric)
     beside = analysis.metrics_beside() if record.target is None else ()
-    tables = chain([decides], (analysis.scores(texts, pairs, further) for further in beside))
+    tables = chain([decides], (analysis.scores(texts, pairs, other) for other in beside))
     record = measure_scores(record, tables, task.tag_name, primary)
     tests = record.pairs if record.target is None else ()  # runs that end at one score have no better one
     tests = tuple(replace(test, identical=_are_identical(texts[test.first], texts[test.second])) for test in tests)
@@ -271,27 +177,21 @@ def measure(record: Record, data: Mapping[str, object], outputs: RunTable[Answer
         of_failed = tuple(run.seed for run, is_failed in zip(runs, failed[model.name], strict=True) if is_failed)
         estimates = {name: estimate(model, name) for name in metrics}
         measured.append(replace(model, metrics=estimates, cut_off=cut_off, failed=of_failed))
-    buckets = (*record.buckets, *_buckets(models, analysis, decides, data))
-    ngrams: tuple[NgramGroup, ...] = ()
-    if isinstance(task, JudgedOutputs):
-        words, ngrams = word_analyses(task, outputs, analysis.labels(pairs))
-        buckets = (*buckets, words)
     return replace(
         record,
         models=tuple(measured),
         units={name: metric.unit for name, metric in metrics.items()},
         signatures={name: metrics[name].signature for name in record.signatures if name in metrics},
         pairs=tests,
-        buckets=buckets,
-        ngrams=ngrams,
+        buckets=(*record.buckets, *_buckets(models, analysis, decides, further)),
         differences=_differences(models, pairs) if task.takes_pairs else (),
         budgets=record.budgets and _with_quality(record.budgets, outputs, analysis),
     )
 
 
-def signatures_beside(headline: Headline, metrics: Iterable[Metric]) -> dict[str, str]:
-    """Return how the metrics beside the headline are computed, by name, where something is left open."""
-    return {metric.name: metric.signature for metric in metrics if metric.signature and metric.name != headline.metric}
+def signatures_beside(metrics: Sequence[Metric]) -> dict[str, str]:
+    """Return how the metrics after the first, which decides, are computed, by name, where something is left open."""
+    return {metric.name: metric.signature for metric in metrics[1:] if metric.signature}
 
 
 def _tunings(record: Record) -> Tunings | None:
@@ -383,11 +283,10 @@ def _differences(models: Mapping[str, Sequence[Answered]], pairs: Sequence[Pair]
 
 
 def _buckets(
-    models: Mapping[str, Sequence[Answered]], analysis: Analysis, scores: ItemScores, data: Mapping[str, object]
+    models: Mapping[str, Sequence[Answered]], analysis: Analysis, scores: ItemScores, further: Container[str]
 ) -> tuple[BucketGroup, ...]:
     """Divide the test by length, field, rare words and probe, and measure every model on every part."""
     task = analysis.task
-    named = data.get("further_tests", {})
     first = next(iter(models.values()))[0]
     pairs = first.pairs
     outputs = outputs_by_model(models)
@@ -409,7 +308,7 @@ def _buckets(
     ]
     for name in first.probes:
         probed = {model: [replace(run, answers=run.probes[name]) for run in runs] for model, runs in models.items()}
-        if isinstance(named, Mapping) and name in named:
+        if name in further:
             groups += analysis.further(name, probed)
             continue
         pairs = next(iter(probed.values()))[0].pairs

@@ -1,33 +1,40 @@
 """Judge outputs of systems that were trained anywhere: from files of lines to the same record and report."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, combinations
 from pathlib import Path
-from typing import Self, TypeAlias
+from typing import Any, Self, TypeAlias
 
 from selfattn.codec import Plain, line_of, read, short
-from selfattn.comparison.analysis import OUTPUTS as KIND
-from selfattn.comparison.analysis import JudgedOutputs, measure, read_given
+from selfattn.comparison.analysis import measure
 from selfattn.comparison.options import OutputsOptions
 from selfattn.comparison.report import check_report_place, external_record, made_now, outputs_for_sections, publish
-from selfattn.comparison.tested import Answer, Answered, RunTable
-from selfattn.data.readers.lines import checked_encoding
+from selfattn.comparison.tested import Answer, Answered, RunTable, by_model
+from selfattn.data.pairs import Pair
+from selfattn.data.readers.lines import checked_encoding, inner_name, read_text_lines
+from selfattn.data.readers.rows import read_column
 from selfattn.errors import SettingError, UserError, number_of, say
-from selfattn.evaluation.metrics import Metric, decomposed_note, make_metric
+from selfattn.evaluation.buckets import ngram_differences, score_words
+from selfattn.evaluation.metrics import Metric, WordAccuracy, decomposed_note, make_metric
 from selfattn.evaluation.translation_metrics import Bleu, missing_tokeniser, script_warning
 from selfattn.registry import is_name
 from selfattn.report.blocks import Outputs
 from selfattn.report.write import ReportFiles
+from selfattn.results.quality import BucketGroup, NgramGroup
 from selfattn.results.record import Recomputation, Record
+from selfattn.runs.task import TaskData
 from selfattn.settings import changed, command_line, divide
 from selfattn.words.messages import SOURCE, message
 
 TextSource: TypeAlias = str | Path | Sequence[str]
 """A file with a text a line, ``FILE:COLUMN`` of a table, or the texts themselves."""
+KIND = "outputs"  # the task of a record
 JUDGED = "outputs.json"
 ADVICE = "take the report from where it was published, or compare the outputs again"
+_COUNTED = "by how often {where} shows the word; accuracy: F-measure of the words of outputs and references"
+_TABLES = (".tsv", ".tab", ".csv", ".json", ".jsonl", ".ndjson")  # files that a line of does not have one text in
 
 
 def compare_outputs(
@@ -257,7 +264,11 @@ class Judged(Plain):
         runs = {name: [run.label for run in runs] for name, runs in self.systems.items()}
         made = {name: getattr(self, name) for name in ("command", "created", "environment", "margin")}
         frame = external_record(KIND, runs, metrics, given, **made)
-        return measure(frame, {"kind": KIND, "language": first.language, "metric": first.name}, self.table())
+        task = JudgedOutputs(first.language, first.name)
+        outputs = self.table()
+        record = measure(frame, task, outputs)
+        words, ngrams = word_analyses(task, outputs, [task.repeats(pair) for pair in outputs.first.pairs])
+        return replace(record, buckets=(*record.buckets, words), ngrams=ngrams)
 
     def packed(self) -> dict[str, bytes]:
         """Return everything as one file."""
@@ -293,6 +304,80 @@ class Judged(Plain):
             now = self.word_counts(_read(self.train, checked_encoding(self.encoding)))
             problems = () if now == self.words else ("counts of words not as packed",)
             yield Recomputation(f"words of {self.train}", problems, len(now))
+
+
+class JudgedOutputs(TaskData):
+    """Outputs of models that were trained elsewhere.
+
+    Args:
+        language: of the references; empty where it is unknown.
+        metric: that decides.
+    """
+
+    name = KIND
+
+    def __init__(self, language: str, metric: str) -> None:
+        super().__init__()
+        self.language = language
+        self.metric = metric
+
+    def repeats(self, pair: Pair) -> Hashable:
+        """Return the source, or the reference where no sources were given."""
+        return pair.source or pair.target
+
+    def words(self, texts: Sequence[str]) -> list[list[str]]:
+        """Return the words of texts as the metric cuts them, or else as BLEU does for the language."""
+        metric: Any = make_metric(self.metric, self.language)
+        if not hasattr(metric, "words"):
+            metric = Bleu(self.language)
+        words: list[list[str]] = metric.words(texts)
+        return words
+
+
+def read_given(label: str, encoding: str | None) -> Sequence[str]:
+    """Read one text a line, as it is.
+
+    Args:
+        label: a file, or ``FILE:COLUMN`` of a table.
+        encoding: of the file; None for UTF-8, or what a byte order mark says.
+
+    Raises:
+        UserError: it cannot be read, or is a table without a column.
+    """
+    path = Path(label)
+    name, colon, column = label.rpartition(":")
+    if colon and not path.exists() and Path(name).exists():
+        return read_column(Path(name), column, encoding)
+    if inner_name(path).suffix.lower() in _TABLES:
+        raise UserError(f"{path}: a table; name a column of a TSV or CSV file, as in {path}:2 or {path}:output")
+    lines = read_text_lines(path, encoding)
+    if all("\t" in line for line in lines):
+        raise UserError(f"{path}: has a tab in every line; name the column, as in {path}:2")
+    return lines
+
+
+def word_analyses(
+    task: JudgedOutputs, outputs: RunTable[Answered], clusters: Sequence[Hashable]
+) -> tuple[BucketGroup, tuple[NgramGroup, ...]]:
+    """Score words by how often training shows them, and find the n-grams that tell the first model from each other.
+
+    Without a training text words are counted in the references, as compare-mt does.
+
+    Args:
+        task: cuts texts into words.
+        outputs: of all runs.
+        clusters: a label for each item, shared by those that repeat one another.
+    """
+    references = task.words([pair.target for pair in outputs.first.pairs])
+    cut = by_model(outputs.main, lambda run: task.words(run.outputs))
+    training = outputs.first.words
+    where = "the training text" if training else "the set of references"
+    counts = training or Counter(chain.from_iterable(references))
+    buckets = score_words(cut, references, counts, WordAccuracy(), clusters=clusters)
+    group = BucketGroup("words", buckets, WordAccuracy.name, note=_COUNTED.format(where=where))
+    first, *others = cut
+    ngrams = (ngram_differences((first, cut[first]), (other, cut[other]), references) for other in others)
+    return group, tuple(ngrams)
 
 
 def _label(texts: TextSource | None) -> str | None:

@@ -4,6 +4,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from selfattn.codec import Plain, encode, read
 from selfattn.comparison import outputs, scores
@@ -20,6 +21,7 @@ from selfattn.files import make_directory
 from selfattn.report.sections.models import DEMO
 from selfattn.report.write import RESULTS, ReportFiles, write_report
 from selfattn.results.record import Gate, Record, read_record
+from selfattn.runs.task import task_of_settings
 from selfattn.words.messages import SOURCE
 
 CARRIED = "carried.json"
@@ -94,7 +96,7 @@ class Carried(Plain):
     """
 
     frame: Record
-    data: Mapping[str, object]
+    data: Mapping[str, Any]
     runs: tuple[CarriedRun, ...]
     words: Mapping[str, int] = field(default_factory=dict)
 
@@ -116,7 +118,8 @@ class Carried(Plain):
             raise UserError(f"{CARRIED}: has other runs than its record; {_ADVICE}")
         if seal is None or not seal.is_true or encode(seal.decides.get("test")) != pairs_digest(outputs.first.pairs):
             raise UserError(f"{CARRIED}: has other test items than the sealed plan; {_ADVICE}")
-        return measure(self.frame, self.data, outputs)
+        task = task_of_settings(self.frame.task, self.data, "results.json")
+        return measure(self.frame, task, outputs, self.data.get("further_tests", ()))
 
 
 def read_carried(folder: Path) -> Carried | None:

@@ -106,7 +106,7 @@ def make_record(
         attention=Attention(_examples(firsts, pairs)),
         subject=task.subject(),
         units={name: metric.unit for name, metric in metrics.items()},
-        signatures=signatures_beside(plan.headline, metrics.values()),
+        signatures=signatures_beside(list(metrics.values())),
         budgets=_budgets(trained, plan) if len(plan.budgets) > 1 else None,
         margin=plan.margin,
         tuning=Tuning(plan.tuning_trials, plan.tunings, plan.tuning_seed, space_texts(plan)) if plan.space else None,
@@ -114,7 +114,7 @@ def make_record(
     )
     if plan.until is not None:
         record = replace(record, target=_target(trained, plan))
-    return measure(record, first.config.data, outputs or outputs_of(trained))
+    return measure(record, task, outputs or outputs_of(trained), first.config.data.get("further_tests", ()))
 
 
 def _target(trained: RunTable[Tested], plan: ComparisonPlan) -> Target:

@@ -106,16 +106,15 @@ def external_record(
     for name, labels in runs.items():
         seeds = tuple(range(1, len(labels) + 1))
         models.append(Model(name, False, 0, seeds, {}, run_dirs=tuple(labels)))
-    headline = metrics[0].headline
     return Record(
         SCHEMA,
         task,
         settings=settings,
         test_items=1,
         models=tuple(models),
-        headline=headline,
+        headline=metrics[0].headline,
         units={metric.name: metric.unit for metric in metrics},
-        signatures=signatures_beside(headline, metrics),
+        signatures=signatures_beside(metrics),
         trained=False,
         **made,
     )

@@ -383,10 +383,15 @@ def departures(plan: PlanCheck | None) -> list[Message]:
     return [message(f"departure.{departure.kind}", what=", ".join(departure.what)) for departure in plan.departures]
 
 
+def failed_counts(record: Record) -> list[str]:
+    """Return each model of which trainings failed, with how many of how many."""
+    return [f"{model.name} {len(model.failed)}/{len(model.seeds)}" for model in record.models if model.failed]
+
+
 def failures(record: Record) -> list[Message]:
     """Say in a sentence how many trainings of which models failed; nothing where none did."""
     total = {model.name: len(model.seeds) for model in record.models}
-    counts = [f"{model.name} {len(model.failed)}/{total[model.name]}" for model in record.models if model.failed]
+    counts = failed_counts(record)
     for cell in record.budgets.cells[:-1] if record.budgets else ():
         counts += [f"{name} {count}/{total[name]} ({share(cell.budget)})" for name, count in cell.failed.items()]
     return [message("verdict.failed", counts=", ".join(counts))] if counts else []

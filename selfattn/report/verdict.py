@@ -487,8 +487,8 @@ def badges(record: Record) -> tuple[Badge, ...]:
         facts.append(Badge("ok" if near else "warn", ranking.matched_statement(record)))
     seeds = message("badge.seeds", count=fewest) if fewest > 1 else message("badge.seed")
     facts.append(Badge("ok" if fewest >= MIN_SEEDS else "note", seeds))
-    if record.target is None:
-        facts += _failed_badge(record)
+    if record.target is None and (counts := ranking.failed_counts(record)):
+        facts.append(Badge("warn", message("badge.failed", counts=", ".join(counts))))
     facts.append(tuning_badge(record))
     facts += _changed_badges(record)
     facts += _plan_badges(record)
@@ -511,12 +511,6 @@ def _changed_badges(record: Record) -> list[Badge]:
         if model.preset not in ("", model.name):
             facts.append(Badge("note", message("badge.preset", model=model.name, preset=model.preset)))
     return facts
-
-
-def _failed_badge(record: Record) -> list[Badge]:
-    """Return which models had trainings that failed, and how many; nothing where none had."""
-    counts = [f"{model.name} {len(model.failed)}/{len(model.seeds)}" for model in record.models if model.failed]
-    return [Badge("warn", message("badge.failed", counts=", ".join(counts)))] if counts else []
 
 
 def _plan_badges(record: Record) -> list[Badge]:

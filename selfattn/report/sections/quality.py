@@ -11,7 +11,6 @@ from itertools import chain
 from statistics import fmean
 
 from selfattn.report import blocks as b
-from selfattn.report import ranking
 from selfattn.report.numbers import (
     NONE,
     Scale,
@@ -32,9 +31,11 @@ from selfattn.report.ranking import (
     headline_name,
     headline_unit,
     in_task_words,
+    is_one_file,
     is_single,
     metric_kind,
     named,
+    pair_test,
     quality,
     ranked,
     record_scale,
@@ -46,6 +47,7 @@ from selfattn.results.quality import (
     Estimate,
     ModelArrivals,
     NgramGroup,
+    PairOrRatio,
     PairTest,
     Point,
     RatioTest,
@@ -126,7 +128,7 @@ def _scale(record: Record, group: BucketGroup) -> Scale:
 def ngrams_section(record: Record) -> tuple[b.Block, ...]:
     """Return a table for each pair."""
     blocks: list[b.Block] = []
-    tells_runs = not ranking.is_single(record)
+    tells_runs = not is_single(record)
     for number, group in enumerate(record.ngrams):
         if group.ngrams:
             name = f"ngrams-{number}"
@@ -185,11 +187,11 @@ def statistics_section(record: Record) -> tuple[b.Block, ...]:
     further = further_table(record)
     if further.rows:
         blocks += [b.Heading(message("head.further"), "further"), further]
-        if not ranking.is_single(record):
+        if not is_single(record):
             blocks.append(b.Paragraph(message("further.note"), note=True))
     for metric, signature in signatures.items():
         blocks += _cited(record, metric, signature)
-    words = _WORDS_ON_ITEMS if ranking.is_one_file(record) else _WORDS
+    words = _WORDS_ON_ITEMS if is_one_file(record) else _WORDS
     return *blocks, b.Heading(message("statistics.link"), "words"), b.Items(tuple(map(message, words)))
 
 
@@ -208,10 +210,8 @@ def pair_table(record: Record, metric: str, pairs: Sequence[PairTest] | None = N
         pairs: the tests; default those of the test set that decides.
         name: of the table; default that of the metric.
     """
-    tests = [test for test in (record.pairs if pairs is None else pairs) if test.metric == metric]
-    place = _places(record)
-    tests = [test if place[test.first] < place[test.second] else test.swapped() for test in tests]
-    tests.sort(key=lambda test: (place[test.first], place[test.second]))
+    of_metric = [test for test in (record.pairs if pairs is None else pairs) if test.metric == metric]
+    tests = _in_order(record, of_metric, best_first=True)
     kind = metric_kind(record, metric) or "number"
     has_odds = any(test.odds for test in tests)
     measured = [f"pairs.difference.{kind}", *(["pairs.odds"] if has_odds else [])]
@@ -219,9 +219,11 @@ def pair_table(record: Record, metric: str, pairs: Sequence[PairTest] | None = N
     return b.Table(name or f"pairs-{metric}", _pair_columns(measured), rows, shown=24)
 
 
-def _places(record: Record) -> dict[str, int]:
-    """Return the place of each model, 0 for the best."""
-    return {model.name: k for k, model in enumerate(ranked(record))}
+def _in_order(record: Record, tests: Sequence[PairOrRatio], *, best_first: bool) -> list[PairOrRatio]:
+    """Return the tests of pairs from the side of the better model or of the other, those of the best models first."""
+    place = {model.name: k for k, model in enumerate(ranked(record))}
+    turned = [test if (place[test.first] < place[test.second]) == best_first else test.swapped() for test in tests]
+    return sorted(turned, key=lambda test: sorted([place[test.first], place[test.second]]))
 
 
 def _pair_columns(measured: Sequence[str]) -> tuple[b.Column, ...]:
@@ -306,46 +308,38 @@ def _measured(record: Record, name: str, estimate: Estimate | None) -> str:
 
 
 _POINTS = 24  # of a line
-_COSTS = ("short.parameters", "unit.flops", "cost.train_seconds")
+_COSTS: tuple[str, ...] = ("short.parameters", "unit.flops", "cost.train_seconds", "short.predict")
 
 
-def target_summary(record: Record, target: Target) -> b.Table:
-    """Return a row for each model: what it needs, how many times as much as the best, and what that costs."""
-    percent = amount(100 * target.share)
-    columns = (
-        b.Column(message("col.model"), numeric=False),
-        b.Column(in_task_words(record, "target.col.examples", percent=percent)),
+def _target_columns(record: Record, target: Target) -> tuple[b.Column, ...]:
+    return (
+        b.Column(in_task_words(record, "target.col.examples", percent=amount(100 * target.share))),
         b.Column(message("target.col.strip"), axis=_examples_scale(target)),
         b.Column(message("target.col.times")),
         b.Column(message("target.col.arrived"), numeric=False),
         b.Column(message("target.col.test")),
-        *(b.Column(message(key)) for key in _COSTS),
     )
-    best, *_ = ranked(record)
-    rows = tuple(b.Row(_target_cells(record, target, model, best), model.name) for model in ranked(record))
-    return b.Table("summary", columns, rows, "summary")
 
 
-def _target_cells(record: Record, target: Target, model: Model, best: Model) -> tuple[b.Cell, ...]:
+def _target_cells(record: Record, target: Target, model: Model) -> tuple[b.Cell, ...]:
+    """Return what a model needs, how many times as much as the best, and its test score."""
+    best = ranked(record)[0]
     arrivals = target.models[model.name]
     score = quality(record, model)
     kind = record.headline.kind
-    times = "1" if model is best else times_text(target.pair(model.name, best.name))
     return (
-        model.name,
         b.Styled(_examples_text(arrivals.median, target), _examples_range(arrivals, target), strong=True),
         b.Strip(((model.name, _drawn(arrivals, target)),)),
-        times,
+        "1" if model is best else times_text(target.pair(model.name, best.name)),
         message("target.arrived", count=arrivals.arrived, total=len(arrivals.examples)),
         b.Styled(mean_text(score, kind), interval_text(score, kind)),
-        *_costs(model),
     )
 
 
 def _costs(model: Model) -> tuple[str, ...]:
-    """Return parameters, operations for each token in training, and seconds of a training."""
+    """Return parameters, operations for each token in training, seconds of a training, milliseconds of an answer."""
     flops = compact(model.cost.training_flops_per_token)
-    return compact(model.parameters), flops, _mean(model.timing.train_seconds)
+    return compact(model.parameters), flops, _mean(model.timing.train_seconds), _mean(model.timing.predict_ms)
 
 
 def _examples_range(arrivals: ModelArrivals, target: Target) -> str:
@@ -456,10 +450,8 @@ def _examples_text(count: int | None, target: Target) -> str:
 
 
 def _pairs_table(target: Target, record: Record) -> b.Table:
-    place = _places(record)
-    tests = [test if place[test.first] > place[test.second] else test.swapped() for test in target.pairs]
     rows = []
-    for test in sorted(tests, key=lambda test: (place[test.second], place[test.first])):
+    for test in _in_order(record, target.pairs, best_first=False):
         word = _with_role(message(f"standing.{test.word}"), test, target.pairs)
         figures = (times_text(test), bare_p_text(test.p), bare_p_text(test.p_holm), word)
         rows.append(b.Row((test.first, test.second, *figures), test.first))
@@ -486,7 +478,7 @@ def first_screen(record: Record) -> tuple[b.Block, ...]:
 
 def _words_of_tests(record: Record) -> Message | None:
     """Explain the words beside the models, which say nothing of tests where each was trained once."""
-    if ranking.is_one_file(record):
+    if is_one_file(record):
         return message("note.standing.items") if len(record.models) > 1 else None
     return None if is_single(record) else message("note.standing")
 
@@ -508,19 +500,26 @@ def brief(record: Record) -> tuple[b.Block, ...]:
 
 def summary(record: Record) -> b.Table:
     """Return a row for each model, the best one first."""
-    if record.target is not None:
-        return target_summary(record, record.target)
+    target = record.target
+    columns = _columns(record) if target is None else _target_columns(record, target)
+    costs = _COSTS if target is None else _COSTS[:-1]
+    if not record.trained:
+        costs = ()
+    heads = (b.Column(message("col.model"), numeric=False), *columns, *(b.Column(message(key)) for key in costs))
+    rows = []
+    for model in ranked(record):
+        cells = _cells(record, model) if target is None else _target_cells(record, target, model)
+        rows.append(b.Row((model.name, *cells, *_costs(model)[: len(costs)]), model.name))
+    return b.Table("summary", heads, tuple(rows), "summary")
+
+
+def _columns(record: Record) -> tuple[b.Column, ...]:
     metric = headline_name(record)
-    unit = headline_unit(record)
-    columns = [
-        b.Column(message("col.model"), numeric=False),
-        b.Column(message("col.quality", metric=metric, unit=unit)),
+    return (
+        b.Column(message("col.quality", metric=metric, unit=headline_unit(record))),
         b.Column(message("col.strip", metric=metric), axis=record_scale(record)),
         b.Column(message("col.standing"), numeric=False),
-    ]
-    columns += [b.Column(message(key)) for key in (*_COSTS, "short.predict") if record.trained]
-    rows = tuple(b.Row(_cells(record, model), model.name) for model in ranked(record))
-    return b.Table("summary", tuple(columns), rows, "summary")
+    )
 
 
 def made_of(record: Record) -> tuple[b.Table, ...]:
@@ -557,18 +556,14 @@ def _range(values: Sequence[float]) -> str:
 def _cells(record: Record, model: Model) -> tuple[b.Cell, ...]:
     best = best_of(record)
     p = ""
-    is_tested = ranking.is_one_file(record) or not is_single(record, model, best)
-    if model is not best and is_tested and ranking.comparable(record, model, best):
-        p = f"p\u00a0{p_text(ranking.pair_test(record, model, best).p_holm)}"
-    cells = (
-        model.name,
+    is_tested = is_one_file(record) or not is_single(record, model, best)
+    if model is not best and is_tested and comparable(record, model, best):
+        p = f"p\u00a0{p_text(pair_test(record, model, best).p_holm)}"
+    return (
         b.quality_cell(quality(record, model), record.headline.kind),
         b.Strip(((model.name, quality(record, model)),)),
         b.Styled(standing(record, model), p),
     )
-    if not record.trained:
-        return cells
-    return *cells, *_costs(model), _mean(model.timing.predict_ms)
 
 
 def _mean(measure: MeanOverRuns | None) -> str:
