@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from selfattn.data.pairs import Pair, Span, compose
-from selfattn.evaluation.metrics import Array, ExactMatch, ItemTest, Metric, TestItems, WordRecall, of_each, words_of
+from selfattn.evaluation.metrics import Array, ExactMatch, ItemTest, Metric, WordRecall, of_each, words_of
 from selfattn.evaluation.significance import RunScores, Tunings, estimate, score_counts
 from selfattn.evaluation.variances import ALPHA, LEVEL
 from selfattn.results.quality import Bucket, BucketGroup, Ngram, NgramGroup, separated
@@ -104,7 +104,13 @@ class ItemScores:
     def parts(
         self, places: Mapping[str, Sequence[int]], alpha: float = ALPHA, resamples: int = 500
     ) -> tuple[Bucket, ...]:
-        """Estimate each model's score on parts of the test; for the arguments see `score_groups`."""
+        """Estimate each model's score on parts of the test, over seeds and the items of the part.
+
+        Args:
+            places: of the items of each part, by its name.
+            alpha: probability that an interval misses; default 0.05.
+            resamples: how often to draw the items of a part again, where the score is no mean; default 500.
+        """
         buckets = []
         for name, chosen in places.items():
             counts = {model: values[:, list(chosen)] for model, values in self.counts.items()}
@@ -122,40 +128,6 @@ class ItemScores:
         return BucketGroup(name, buckets, self.metric.name, self.metric.unit, note, self.metric.better)
 
 
-def score_groups(
-    groups: Mapping[str, Sequence[int]],
-    outputs: Mapping[str, Sequence[Sequence[str]]],
-    items: TestItems,
-    metric: Metric,
-    *,
-    resamples: int = 500,
-    clusters: Sequence[Hashable] | None = None,
-    tunings: Tunings | None = None,
-    alpha: float = ALPHA,
-) -> tuple[Bucket, ...]:
-    """Estimate each model's score on each group, over seeds and the items of the group.
-
-    Args:
-        groups: places among the test items, by the name of the group.
-        outputs: for each model the outputs of each of its runs.
-        items: the test items, or their references alone.
-        metric: any.
-        resamples: how often to draw the items of a group again, where the score is no mean; default 500.
-        clusters: a label for each test item, shared by those that repeat one another; default none do.
-        tunings: see `significance.by_tuning`; default the runs are the units.
-        alpha: probability that an interval misses; default 0.05.
-
-    Example:
-        >>> from selfattn.evaluation.metrics import make_metric
-        >>> outputs = {"a": [["x", "-", "-"], ["x", "y", "-"]]}
-        >>> (bucket,) = score_groups({"short": [0, 2]}, outputs, ["x", "y", "z"], make_metric("exact_match"))
-        >>> bucket.items, bucket.models["a"].mean
-        (2, 0.5)
-    """
-    scores = ItemScores(metric, metric.count_runs(outputs, items), clusters, tunings=tunings)
-    return scores.parts(groups, alpha, resamples)
-
-
 def score_rare_words(
     outputs: Mapping[str, Sequence[Sequence[str]]],
     references: Sequence[str],
@@ -169,8 +141,8 @@ def score_rare_words(
         outputs: for each model the outputs of each of its runs.
         references: one for each test item.
         training: how often the training's targets have each word.
-        clusters: see `score_groups`.
-        tunings: see `score_groups`.
+        clusters: see `ItemScores`.
+        tunings: see `ItemScores`.
 
     Returns:
         For each of `FREQUENCIES` the items whose references have such a word, and the recall of those words alone.
@@ -243,7 +215,7 @@ def score_fields(
         outputs: for each model the outputs of each of its runs.
         pairs: the test items.
         clusters: a label for each item, shared by those that repeat one another; default none do.
-        tunings: see `score_groups`.
+        tunings: see `ItemScores`.
 
     Returns:
         For each field its quality, over the pairs that have it; fields in the order in which they first occur.
@@ -328,9 +300,9 @@ def score_words(
         training: how often the training's targets have each word; a word that is not there counts as never shown.
         metric: counts words of outputs and references that are the same, and how many there are.
         frequencies: the groups; default `WORD_FREQUENCIES`.
-        clusters: see `score_groups`.
-        tunings: see `score_groups`.
-        resamples: see `score_groups`.
+        clusters: see `ItemScores`.
+        tunings: see `ItemScores`.
+        resamples: see `ItemScores.parts`.
 
     Returns:
         For each frequency that has words of references: the items of whose words the metric counts some.

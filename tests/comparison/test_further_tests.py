@@ -11,7 +11,7 @@ from selfattn.comparison.analysis import ALL, Analysis
 from selfattn.comparison.compare import compare
 from selfattn.comparison.tested import Answer, Answered
 from selfattn.data.pairs import Pair
-from selfattn.evaluation.buckets import by_tag, score_groups
+from selfattn.evaluation.buckets import ItemScores, by_tag
 from selfattn.evaluation.metrics import WordErrorRate
 from selfattn.results.quality import BucketGroup
 from selfattn.runs.task import TaskData
@@ -45,9 +45,10 @@ def test_a_further_set_has_a_table_for_each_metric_with_tests_of_the_models() ->
 
 def test_intervals_of_groups_hold_together() -> None:
     runs = {"good": [answered(seed, 0.9).outputs for seed in range(4)]}
-    plain = score_groups(by_tag(PAIRS), runs, PAIRS, WordErrorRate())
+    scores = ItemScores(WordErrorRate(), WordErrorRate().count_runs(runs, PAIRS))
+    plain = scores.parts(by_tag(PAIRS))
     together = groups()[0].buckets[1:]
-    alone = score_groups(by_tag(PAIRS), runs, PAIRS, WordErrorRate(), alpha=0.05 / 3)
+    alone = scores.parts(by_tag(PAIRS), alpha=0.05 / 3)
     for one, other, wide in zip(plain, together, alone, strict=True):
         narrow = one.models["good"]
         corrected = other.models["good"]

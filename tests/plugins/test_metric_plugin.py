@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from selfattn.errors import UserError
-from selfattn.evaluation.buckets import score_groups
+from selfattn.evaluation.buckets import ItemScores
 from selfattn.evaluation.metrics import Metric, make_metric
 from selfattn.evaluation.significance import score_counts
 from selfattn.registry import METRICS, load_plugin
@@ -61,5 +61,6 @@ def test_models_are_told_apart_by_it() -> None:
 
 def test_parts_of_the_test_are_measured_by_it() -> None:
     groups = {"even": range(0, 110, 2), "odd": range(1, 110, 2)}
-    even, odd = score_groups(groups, {"a": cut(2, 3)}, REFERENCES, make_metric("edit_similarity"))
+    metric = make_metric("edit_similarity")
+    even, odd = ItemScores(metric, metric.count_runs({"a": cut(2, 3)}, REFERENCES)).parts(groups)
     assert even.models["a"].mean == 1 > odd.models["a"].mean
