@@ -73,10 +73,10 @@ from selfattn.report.ranking import ranked as ranked
 from selfattn.report.ranking import record_scale as record_scale
 from selfattn.results.claims import Contrast as Contrast
 from selfattn.results.quality import Estimate as Estimate
-from selfattn.results.record import Baseline as Baseline
 from selfattn.results.record import Model as Model
 from selfattn.results.record import Record as Record
-from selfattn.results.record import Subject as Subject
+from selfattn.results.subject import Baseline as Baseline
+from selfattn.results.subject import Subject as Subject
 from selfattn.runs.task import RECIPE as RECIPE
 from selfattn.runs.task import HeldOut as HeldOut
 from selfattn.runs.task import TaskData as TaskData

@@ -4,8 +4,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from importlib import resources
 from itertools import chain
+from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from selfattn.claims.rules import Contrasts, Trials, control
@@ -253,7 +253,7 @@ class Claim(ABC):
 @cache
 def catalogues(name: str) -> dict[str, dict[str, str]]:
     """Return the texts of a claim, or of the page, by language and key."""
-    return read_words(resources.files("selfattn.claims") / "words", name)
+    return read_words(Path(__file__).parent / "words", name)
 
 
 def decides_quickly(claim: type[Claim]) -> bool:

@@ -7,22 +7,21 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
 from selfattn.cli.options import Device, Files, Names, Numbers, check_language, command
 from selfattn.codec import encode
 from selfattn.console import steps_counted
-from selfattn.data.pairs import Pair
-from selfattn.data.readers.lines import checked_encoding
-from selfattn.data.readers.pairs import PairFiles, refuse_turned
-from selfattn.data.readers.rows import chosen_columns
 from selfattn.decoding.options import DecodingOptions
 from selfattn.errors import UserError, all_visible, say, visible
 from selfattn.ownership import check_ours
 from selfattn.settings import check_conditions, needs
 from selfattn.words.messages import SOURCE, Lang
+
+if TYPE_CHECKING:
+    from selfattn.data.pairs import Pair
 
 _ALIGN = (
     needs("`data`", lambda options: options.data, "columns", "encoding", "layer", "head", "shift", "words"),
@@ -37,11 +36,13 @@ def load_runs(*runs: Path, **options: Any) -> Any:
     return load(*runs, **options)
 
 
-def _pairs(run: Any, data: Sequence[Path], columns: Sequence[str], encoding: str | None) -> list[Pair]:
+def _pairs(run: Any, data: Sequence[Path], columns: Sequence[str], encoding: str | None) -> "list[Pair]":
     """Read pairs; a run's own files as it read them, unless something else is requested.
 
     A line says which characters the run does not know: their targets are scored as what the model cannot write.
     """
+    from selfattn.data.readers.pairs import PairFiles, refuse_turned
+    from selfattn.data.readers.rows import chosen_columns
     from selfattn.runs.predictor import unknown_characters
 
     files = PairFiles(tuple(data), chosen_columns(columns), encoding)
@@ -96,6 +97,8 @@ def evaluate(
     """
     options = DecodingOptions(beam=beam, length_penalty=length_penalty)
     check_language(lang, json=json_)
+    from selfattn.data.readers.lines import checked_encoding
+    from selfattn.data.readers.rows import chosen_columns
     from selfattn.runs.evaluate import evaluate_run, evaluation_lines
 
     loaded = load_runs(run, device=device)
@@ -163,6 +166,7 @@ def align(
         sentences: Tokenised sentences of --gold: one file of source ||| target, or two parallel files.
         base: First word index in --gold, 0 or 1. Default: detected.
     """
+    from selfattn.data.readers.pairs import refuse_turned
     from selfattn.evaluation.links import read_gold
     from selfattn.runs.evaluate import align_against_gold, alignment_lines, gold_lines
 
@@ -286,6 +290,8 @@ def heads(
         if save.suffix != ".svg":
             raise UserError(f"{save}: the picture is written as SVG; choose a name ending in .svg")
         check_ours(save, records=False)
+    from selfattn.data.readers.pairs import PairFiles
+    from selfattn.data.readers.rows import chosen_columns
     from selfattn.evaluation.metrics import make_metric
     from selfattn.files import write_text, writing
     from selfattn.runs.heads import head_lines, heads_svg, score_heads

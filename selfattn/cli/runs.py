@@ -10,11 +10,10 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from selfattn.cli.decoding import load_runs
 from selfattn.cli.options import command
 from selfattn.errors import UserError, number_of, say, visible
 from selfattn.files import beside
-from selfattn.models.families import PRESETS
+from selfattn.registry import PRESETS
 from selfattn.settings import command_line
 from selfattn.words.messages import SOURCE, Lang
 
@@ -104,12 +103,13 @@ def demo(*runs: Path, out: Path = Path("demo.html"), lang: Lang = SOURCE, exampl
     """
     from selfattn.comparison.tested import Tested, is_tested
     from selfattn.demo.page import EXAMPLES, write_demo
+    from selfattn.runs.load import load
 
     examples = [(text, "") for text in example]
     if not examples:
         answers = chain.from_iterable(Tested(run).answered.answers for run in runs if is_tested(run))
         examples = [(answer.pair.source, answer.pair.target) for answer in islice(answers, EXAMPLES)]
-    write_demo([load_runs(run) for run in runs], out, lang, examples)
+    write_demo([load(run) for run in runs], out, lang, examples)
     say(f"{out}: open it in a browser")
 
 
@@ -133,7 +133,9 @@ def export(
         out: New directory. Default: RUN-FORMAT, such as runs/a-onnx.
         quantize: Number type of the stored weights, for ctranslate2 only. Default: unchanged.
     """
-    path = load_runs(run).export(to, out or beside(run, to), quantize=quantize)
+    from selfattn.runs.load import load
+
+    path = load(run).export(to, out or beside(run, to), quantize=quantize)
     size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
     say(f"{path}: {size / 1e6:.1f} MB; try: {command_line(f'predict {shlex.quote(str(path))}', {})}")
 
@@ -173,4 +175,6 @@ def push(
         private: Make a new repository private.
         test: Test the run first, for the scores in the model card.
     """
-    say(f"hf://{name}: {load_runs(run).push(name, private=private, test=test)}")
+    from selfattn.runs.load import load
+
+    say(f"hf://{name}: {load(run).push(name, private=private, test=test)}")

@@ -19,7 +19,8 @@ from selfattn.models.config import ModelConfig, override, probabilities
 from selfattn.registry import is_name
 from selfattn.results.plan import Axis, parse_axis
 from selfattn.results.quality import Headline
-from selfattn.results.record import UNMATCHED, Baseline, Matching, TuningTrial
+from selfattn.results.record import UNMATCHED, Matching, TuningTrial
+from selfattn.results.subject import Baseline
 from selfattn.settings import bounds_of
 from selfattn.streams import seed_for
 from selfattn.training.config import TrainingConfig

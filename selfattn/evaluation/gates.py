@@ -27,7 +27,8 @@ from selfattn.evaluation.links import GoldPair
 from selfattn.evaluation.metrics import read_counts, words_of
 from selfattn.models.protocol import Seq2Seq, stepped_logits
 from selfattn.results.quality import Better
-from selfattn.results.record import Baseline, Gate
+from selfattn.results.record import Gate
+from selfattn.results.subject import Baseline
 from selfattn.streams import seed_for, seeded
 from selfattn.tokenizers.protocol import BOS, EOS, PAD, Tokenizer
 from selfattn.training.config import TrainingConfig

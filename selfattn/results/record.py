@@ -28,44 +28,8 @@ from selfattn.results.quality import (
     Target,
     Unit,
 )
+from selfattn.results.subject import NO_SUBJECT, Subject
 
-
-@dataclass(frozen=True)
-class Baseline(Plain):
-    """A published result on the same data: a model far below it may be broken.
-
-    Attributes:
-        metric: its name among the scores of a run.
-        value: what is expected at least, or at most where lower is better.
-        source: publication, figure and data.
-        examples: training pairs that it takes, repetitions counted; a model trained on fewer is not checked. Default 0.
-        distinct: how many of these have to be different; default 0.
-    """
-
-    metric: str
-    value: float
-    source: str
-    examples: int = 0
-    distinct: int = 0
-
-
-@dataclass(frozen=True)
-class Subject(Plain):
-    """The question of a comparison, as its task states it.
-
-    Attributes:
-        pair: names of the two models that the question is about, in its order; None where it is about all.
-        words: by language, the task's own texts by message key, which override the report's: the question
-            (`question.pair.same`, `question.pair`, `question.pair.any`, `question.many`, `question.one`), what its
-            items are called (`items`), and names of its metrics, buckets and gates (`metric.NAME`, `bucket.NAME`,
-            `gate.NAME`).
-    """
-
-    pair: tuple[str, str] | None = None
-    words: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-
-
-NO_SUBJECT = Subject()
 SCHEMA = 3
 _ROUNDING = 1e-3  # weights are kept with four decimals
 Kind = Literal["cross", "blocking", "gradient", "encoder", "decoder"]

@@ -17,7 +17,6 @@ from typing import Any
 from selfattn.codec import flat
 from selfattn.data.hub import hub_access, is_reachable
 from selfattn.errors import UserError
-from selfattn.exports.onnx import TRACE
 from selfattn.files import write_text
 from selfattn.models.build import EnsembleConfig
 from selfattn.ownership import is_ours
@@ -95,6 +94,8 @@ def push(run: Predictor, name: str, *, private: bool, measure: Callable[[], dict
     if not is_reachable(_endpoint()):
         raise UserError(f"{_endpoint()}: cannot be reached; nothing was published")
     from huggingface_hub import HfApi
+
+    from selfattn.exports.onnx import TRACE
 
     with tempfile.TemporaryDirectory() as aside:
         folder = Path(aside) / "run"

@@ -5,14 +5,13 @@ from collections.abc import Iterable
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 import torch
 
 from selfattn.data.pairs import Pair, clean_text, encode_pairs
 from selfattn.decoding.scoring import TargetScore, TextScore, score_each_text, score_examples
 from selfattn.errors import SettingError, UserError, say
-from selfattn.evaluation.attention import AttentionReading, token_links, word_links, words_of_pair
 from selfattn.evaluation.links import Link
 from selfattn.files import names_in, writing
 from selfattn.models.build import EnsembleConfig
@@ -20,7 +19,6 @@ from selfattn.models.inside import Edit, Trace, edited, edits_of, trace_model
 from selfattn.models.protocol import Seq2Seq
 from selfattn.ownership import new_directory
 from selfattn.registry import TASKS
-from selfattn.runs.attention_view import AttentionView, batch_of_one, view_attention
 from selfattn.runs.directory import CONFIG, TOKENIZER, RunDirectory, check_is_free
 from selfattn.runs.predictor import (
     MODEL_FILES,
@@ -35,6 +33,9 @@ from selfattn.runs.predictor import (
 from selfattn.runs.task import TaskData, task_of_run
 from selfattn.settings import shown
 from selfattn.tokenizers.protocol import token_texts
+
+if TYPE_CHECKING:
+    from selfattn.runs.attention_view import AttentionView
 
 Quantized = Literal["int8", "int8_float32", "int8_float16", "int16", "float16", "bfloat16"]
 
@@ -122,6 +123,8 @@ class Run(Predictor):
             UserError: the run is a language model, the model has no attention to its source or no such layer or head,
                 a text is longer than the model can read, or a source or a target is empty.
         """
+        from selfattn.evaluation.attention import AttentionReading, token_links, word_links, words_of_pair
+
         for name, value in (("layer", layer), ("head", 0 if head is None else head)):
             if not isinstance(value, int) or isinstance(value, bool):
                 raise SettingError(f"align: `{name}`: expected a whole number, got {shown(value)}")
@@ -144,6 +147,8 @@ class Run(Predictor):
             pair: cleaned as for :meth:`align`.
             words: return words; default False, tokens without the end token.
         """
+        from selfattn.evaluation.attention import words_of_pair
+
         (checked,) = checked_pairs("aligned_parts", [pair])
         cleaned = self.clean_pair(checked)
         if words:
@@ -153,7 +158,7 @@ class Run(Predictor):
         target = token_texts(self.tokenizer.target, cleaned.target)
         return source[:-1], target[:-1]
 
-    def attention(self, text: str, *, dependence: bool = True) -> AttentionView:
+    def attention(self, text: str, *, dependence: bool = True) -> "AttentionView":
         """Return the attention of the model while it writes the output for a text.
 
         Args:
@@ -164,6 +169,8 @@ class Run(Predictor):
             SettingError: `text` is no text.
             UserError: the model has no attention, its weights overflow, or the text is empty.
         """
+        from selfattn.runs.attention_view import view_attention
+
         if dependence and self.takes_pairs and not any(True for _ in self.model.parameters()):
             reason = "the dependence on the source needs gradients, which an export lacks"
             advice = "load the run itself, or take a picture, without it (dependence=False)"
@@ -192,6 +199,8 @@ class Run(Predictor):
         Example:
             ``run.trace("11/13/08")["decoder.cross_attn.weights"]`` is ``[h t s]``.
         """
+        from selfattn.runs.attention_view import batch_of_one
+
         with self.of_pairs("trace"), torch.inference_mode():
             text = self.clean(checked_text("trace", text))
             if not text:

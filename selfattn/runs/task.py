@@ -36,14 +36,14 @@ from selfattn.files import reading, sha256_of
 from selfattn.models.config import ModelConfig
 from selfattn.models.families import USUAL
 from selfattn.registry import TASKS
-from selfattn.results.quality import Headline
-from selfattn.results.record import NO_SUBJECT, Baseline, Subject
+from selfattn.results.subject import NO_SUBJECT, Baseline, Subject
 from selfattn.runs.record import RunConfig, contents_in, options_of_data
 from selfattn.settings import Condition, changed, divide, shown
 from selfattn.training.config import TrainingConfig
 
 if TYPE_CHECKING:
     from selfattn.evaluation.links import GoldPair
+    from selfattn.results.quality import Headline
     from selfattn.tokenizers.protocol import Tokenizer
 
 

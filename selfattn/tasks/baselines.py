@@ -1,9 +1,10 @@
 """The question of the built-in tasks, their published baselines, and baselines that a user states."""
 
 import math
+from pathlib import Path
 
 from selfattn.errors import SettingError
-from selfattn.results.record import Baseline, Subject
+from selfattn.results.subject import Baseline, Subject
 
 # Three passes through nine tenths of the book's 50,000 pairs. Nobody has published a Transformer on these pairs.
 _BOOK = Baseline(
@@ -35,11 +36,9 @@ TRANSLATION: dict[str, dict[str, Baseline]] = {
 
 def subject_of(task: str) -> Subject:
     """Return the question of a built-in task, Transformer or RNN with attention, with the task's words."""
-    from importlib import resources
-
     from selfattn.words.messages import read_words
 
-    words = read_words(resources.files("selfattn.tasks") / "words", task)
+    words = read_words(Path(__file__).parent / "words", task)
     return Subject(("transformer", "rnn-attention"), words)
 
 

@@ -13,7 +13,7 @@ from selfattn.data.readers.pairs import PairFiles
 from selfattn.data.readers.rows import chosen_columns
 from selfattn.data.splits import Splits, book_split
 from selfattn.errors import SettingError
-from selfattn.results.record import Baseline, Subject
+from selfattn.results.subject import Baseline, Subject
 from selfattn.runs.task import NO_FILES, RECIPE, HeldOut, TaskData
 from selfattn.settings import Condition, check_options, excludes, needs
 from selfattn.tasks import baselines

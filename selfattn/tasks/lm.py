@@ -14,7 +14,7 @@ from selfattn.data.readers.pairs import refuse_repeats
 from selfattn.data.splits import hold_out
 from selfattn.errors import SettingError
 from selfattn.models.config import ModelConfig
-from selfattn.results.record import Subject
+from selfattn.results.subject import Subject
 from selfattn.runs.task import LEARNED, TextData, Texts
 from selfattn.settings import Condition, Count, check_options, excludes, needs
 from selfattn.tasks.baselines import subject_of

@@ -19,7 +19,7 @@ from selfattn.decoding.options import DecodingOptions
 from selfattn.errors import SettingError, number_of
 from selfattn.evaluation.links import GoldPair, read_gold
 from selfattn.models.config import ModelConfig, override
-from selfattn.results.record import Baseline, Subject
+from selfattn.results.subject import Baseline, Subject
 from selfattn.runs.task import LEARNED, NO_FILES, RECIPE, HeldOut, TaskData
 from selfattn.settings import (
     MAX_NUMBER,

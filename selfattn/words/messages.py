@@ -10,14 +10,13 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from importlib import resources
-from importlib.resources.abc import Traversable
+from pathlib import Path
 from typing import Literal, TypeAlias
 
 from selfattn.errors import UserError
 
 SOURCE = "en"  # the language in which messages are written first; what another one lacks is said in it
-_HOME = resources.files("selfattn.words") / "catalogues"
+_HOME = Path(__file__).parent / "catalogues"
 LANGS: tuple[str, ...] = (SOURCE, *sorted(d.name for d in _HOME.iterdir() if d.is_dir() and d.name != SOURCE))
 Lang: TypeAlias = Literal[LANGS]  # type: ignore[valid-type]  # one for each folder of catalogues
 _PLACE = re.compile(r"{(\w+)}")
@@ -117,7 +116,7 @@ def catalogue(lang: str) -> Mapping[str, str]:
     return read_catalogue(_HOME / lang / "report.po")
 
 
-def read_catalogue(path: Traversable) -> dict[str, str]:
+def read_catalogue(path: Path) -> dict[str, str]:
     """Read one catalogue: the text of every message by its key, in the source language where it is not translated."""
     from babel.messages.pofile import read_po  # takes 0.1 s, so not before words are needed
 
@@ -125,7 +124,7 @@ def read_catalogue(path: Traversable) -> dict[str, str]:
         return {str(entry.context): str(entry.string or entry.id) for entry in read_po(file) if entry.context}
 
 
-def read_words(folder: Traversable, name: str) -> dict[str, dict[str, str]]:
+def read_words(folder: Path, name: str) -> dict[str, dict[str, str]]:
     """Read the catalogues of a part that brings its own words, such as a task.
 
     Args:

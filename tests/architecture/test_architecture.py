@@ -258,13 +258,39 @@ def loaded_after(code: str) -> set[str]:
     return {name.partition(".")[0] for name in done.stdout.splitlines()[-1].split()}
 
 
-def test_predicting_loads_no_compiler_and_no_statistics() -> None:
+# Of the package: what trains, compares, measures and reports.
+ABOVE_PREDICTING = (
+    *("claims", "comparison", "experiments", "report", "training.loop", "exports.onnx"),
+    *("evaluation.attention", "evaluation.metrics", "results.plan", "results.quality", "results.record"),
+)
+
+
+def test_predicting_loads_no_compiler_no_statistics_and_no_results() -> None:
     run = PACKAGE.parent / "tests/fixtures/formats/run-dates"
+    heavy = ["torch._dynamo", "scipy", "sacrebleu", "transformers", "datasets", "cyclopts", "rich", "babel"]
+    heavy += [f"selfattn.{name}" for name in ABOVE_PREDICTING]
     loaded_after(
         f"import selfattn; selfattn.load({str(run)!r}).predict(['May 1, 2001'], beam=2)\n"
-        "heavy = ('torch._dynamo', 'scipy', 'sacrebleu', 'transformers', 'datasets')\n"
-        "assert not [name for name in sys.modules if name.startswith(heavy)]"
+        f"loaded = [name for name in sys.modules if name.startswith(tuple({heavy!r}))]\n"
+        "assert not loaded, loaded"
     )
+
+
+def test_a_command_searches_what_it_imported_for_cycles_neither_at_the_start_nor_at_the_end() -> None:
+    run = PACKAGE.parent / "tests/fixtures/formats/run-dates"
+    code = (
+        "import atexit, gc, sys\n"
+        "def full(): return gc.get_stats()[2]['collections']\n"
+        "before = full()\n"
+        "atexit.register(lambda: print(full() - before, gc.get_freeze_count() > 50_000))\n"  # after the command's own
+        f"sys.argv = ['selfattn', 'predict', {str(run)!r}]\n"
+        "from selfattn.cli.__main__ import main; main()"
+    )
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(
+        command, cwd=PACKAGE.parent, input="May 1, 2001\n", capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines()[-1] == "0 True"
 
 
 def test_importing_the_package_loads_nothing_heavy_and_changes_no_variable() -> None:
@@ -307,6 +333,8 @@ def test_help_and_lists_do_not_wait_for_torch() -> None:
 
 
 def test_a_command_imports_nothing_of_the_others() -> None:
-    code = "from selfattn.cli.main import main\nmain(['predict', '--help'])\nmodules = sorted(sys.modules)"
-    others = ("claims", "comparison", "report", "results", "runs", "tasks", "training.config", "data", "cli.tokenizer")
-    loaded_after(f"{code}\nothers = {[f'selfattn.{name}' for name in others]!r}\nassert not set(others) & set(modules)")
+    others = ["claims", "comparison", "report", "results", "runs", "tasks", "training.config", "data"]
+    for words, further in (("predict --help", ["cli.tokenizer"]), ("--help", ["models", "tokenizers"])):
+        unneeded = {f"selfattn.{name}" for name in others + further}
+        code = f"from selfattn.cli.main import main\nmain({words.split()!r})\nloaded = {unneeded!r} & set(sys.modules)"
+        loaded_after(f"{code}\nassert not loaded, loaded")

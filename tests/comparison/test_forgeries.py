@@ -34,7 +34,8 @@ from selfattn.models.families import PRESETS
 from selfattn.registry import changed_plugins
 from selfattn.report.write import RESULTS
 from selfattn.results.plan import Seal
-from selfattn.results.record import Subject, read_record
+from selfattn.results.record import read_record
+from selfattn.results.subject import Subject
 from selfattn.runs.directory import METRICS, RECORD, WEIGHTS, RunDirectory
 from selfattn.runs.ledger import LEDGER, read_ledger, seal_step
 from selfattn.tasks.dates import Dates

@@ -18,7 +18,8 @@ from selfattn.errors import UserError
 from selfattn.evaluation import gates as gates_module
 from selfattn.evaluation.gates import output_gates
 from selfattn.models.families import PRESETS
-from selfattn.results.record import Baseline, Gate, Matching
+from selfattn.results.record import Gate, Matching
+from selfattn.results.subject import Baseline
 from selfattn.tasks.baselines import stated_baseline
 from selfattn.tasks.dates import Dates
 from selfattn.training.config import TrainingConfig

@@ -14,7 +14,8 @@ from selfattn.data.pairs import Pair
 from selfattn.data.readers.pairs import read_pairs
 from selfattn.data.splits import book_split
 from selfattn.evaluation.gates import baseline_gate, output_gates, overlap_gates, repetition_rate
-from selfattn.results.record import Baseline, Gate
+from selfattn.results.record import Gate
+from selfattn.results.subject import Baseline
 from selfattn.tasks.baselines import DATES
 from selfattn.tasks.dates import Dates
 

@@ -16,7 +16,8 @@ from selfattn.report.sections.quality import pair_table, statistics_section
 from selfattn.report.verdict import badges, limits, origin, question, standing, verdict
 from selfattn.results.plan import AtBudget, Budgets
 from selfattn.results.quality import BudgetDifference, Crossing, Estimate
-from selfattn.results.record import NO_SUBJECT, Gate, HeadScore, HeadScores, Record, TuningTrial
+from selfattn.results.record import Gate, HeadScore, HeadScores, Record, TuningTrial
+from selfattn.results.subject import NO_SUBJECT
 from selfattn.words.messages import SOURCE, Message, catalogue, name_key
 
 

@@ -26,7 +26,8 @@ from selfattn.report.write import _blocks, chart_svg, document
 from selfattn.results.claims import Finding, Need
 from selfattn.results.plan import Budgets, DepartureKind
 from selfattn.results.quality import CrossingKind, MarginWord, Unit, Word
-from selfattn.results.record import Cost, Matching, Subject, Timing
+from selfattn.results.record import Cost, Matching, Timing
+from selfattn.results.subject import Subject
 from selfattn.words.messages import LANGS, SOURCE, Message, NameKind, catalogue, message, name_key, phrase, read_words
 
 NAMES = {"BLEU", "chrF", "TER", "AER", "LSTM"}  # the same in every language
