@@ -7,7 +7,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, reduce
 from itertools import chain
 from typing import Any, Self
 
@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from selfattn.errors import UserError
 from selfattn.layers.init import initialise, without_memory
-from selfattn.models.config import Limits, ModelConfig, Width, override, smallest
+from selfattn.models.config import Limits, ModelConfig, Width, override
 from selfattn.models.families import get_preset
 from selfattn.models.protocol import AttentionMaps, DecoderState, Memory, Seq2Seq
 from selfattn.settings import shown
@@ -296,12 +296,7 @@ class EnsembleConfig(ModelConfig):
 
     def limits(self) -> Limits:
         """What all of them can read and write."""
-        limits = [model.limits() for model in self.models]
-        return Limits(
-            smallest(limit.source for limit in limits),
-            smallest(limit.target for limit in limits),
-            smallest(limit.together for limit in limits),
-        )
+        return reduce(Limits.both, (model.limits() for model in self.models))
 
 
 @dataclass(frozen=True)

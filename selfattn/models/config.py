@@ -10,7 +10,7 @@ import dataclasses
 import itertools
 import reprlib
 import typing
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, TypeVar
@@ -165,15 +165,23 @@ class Limits(Plain):
             if limit is not None and count > limit:
                 raise ValueError(f"{text} of {count} tokens: this model has at most {limit} positions")
 
+    def both(self, other: Limits) -> Limits:
+        """Return the smaller of each limit: what two models, or two parts of one, can both read and write.
 
-def smallest(limits: Iterable[int | None]) -> int | None:
-    """Return the smallest of some limits; None where none is set.
+        Example:
+            >>> Limits(source=7, target=3).both(Limits(source=5))
+            Limits(source=5, target=3, together=None)
+        """
+        return Limits(
+            _smaller(self.source, other.source),
+            _smaller(self.target, other.target),
+            _smaller(self.together, other.together),
+        )
 
-    Example:
-        >>> smallest([None, 7, 5]), smallest([None])
-        (5, None)
-    """
-    return min((limit for limit in limits if limit is not None), default=None)
+
+def _smaller(limit: int | None, other: int | None) -> int | None:
+    """Return the smaller of two limits; None where neither is set."""
+    return min((number for number in (limit, other) if number is not None), default=None)
 
 
 class ModelConfig(Checked):

@@ -14,29 +14,8 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
-from selfattn.models.config import (
-    PARTS,
-    Checked,
-    Divides,
-    Layers,
-    Limits,
-    ModelConfig,
-    Size,
-    Width,
-    config_from_dict,
-    smallest,
-)
-from selfattn.registry import (
-    ATTENTIONS,
-    NORMALIZERS,
-    POSITIONS,
-    PRESETS,
-    SCORES,
-    Registry,
-    arguments_of,
-    build_part,
-    register,
-)
+from selfattn.models.config import PARTS, Checked, Divides, Layers, Limits, ModelConfig, Size, Width, config_from_dict
+from selfattn.registry import ATTENTIONS, NORMALIZERS, POSITIONS, PRESETS, SCORES, arguments_of, build_part, register
 from selfattn.settings import Share
 
 if TYPE_CHECKING:
@@ -474,7 +453,8 @@ class EncoderDecoderConfig(ModelConfig):
 
     def limits(self) -> Limits:
         """What the encoder has positions for and the decoder can attend to; what the decoder has positions for."""
-        return Limits(smallest([self.encoder.most_tokens, self.decoder.most_attended]), self.decoder.most_tokens)
+        read = Limits(source=self.encoder.most_tokens)
+        return read.both(Limits(source=self.decoder.most_attended, target=self.decoder.most_tokens))
 
     def widths(self, prefix: str = "") -> tuple[Width, ...]:
         """Return those of both parts."""
@@ -639,8 +619,8 @@ def get_preset(name: str) -> Preset:
         >>> get_preset("transformer").attention
         True
     """
-    presets: Registry[Preset] = PRESETS
-    return presets[name]
+    preset: Preset = PRESETS[name]
+    return preset
 
 
 PRESETS.expect(

@@ -4,7 +4,7 @@ import runpy
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
@@ -37,14 +37,7 @@ from selfattn.settings import (
 from selfattn.tasks import baselines
 from selfattn.tokenizers.kept import KeptTokenizer, without_kept
 from selfattn.tokenizers.listed import ListedTokenizer
-from selfattn.tokenizers.load import (
-    DEFAULT_VOCAB_SIZE,
-    SUBWORDS,
-    SeparateTokenizer,
-    TokenizerKind,
-    open_tokenizer,
-    train_tokenizer,
-)
+from selfattn.tokenizers.load import SUBWORDS, SeparateTokenizer, TokenizerKind, open_tokenizer, train_tokenizer
 from selfattn.tokenizers.protocol import Tokenizer
 from selfattn.training.config import TrainingConfig
 
@@ -356,15 +349,17 @@ class Translation(TaskData):
         """Make the vocabulary from the training texts, or open one that is there."""
         options = self.options
         sample = splits.sample()
-        most = _FEW_SUBWORDS if self._is_small else DEFAULT_VOCAB_SIZE
+        train = partial(train_tokenizer, vocab_size=options.vocab_size)
+        if self._is_small:
+            train = partial(train, most=_FEW_SUBWORDS)
         lines = None if options.keep_symbols is None else read_kept(options.keep_symbols)
 
         def tokenizer_of(kind: TokenizerKind | Path, texts: Iterable[str], side: str) -> Tokenizer:
             if not isinstance(kind, Path):
                 if lines is None:
-                    return train_tokenizer(kind, texts, options.vocab_size, most=most)
+                    return train(kind, texts)
                 rest = without_kept(texts, lines, of_words=kind == "words")
-                return KeptTokenizer(train_tokenizer(kind, rest, options.vocab_size, most=most), lines)
+                return KeptTokenizer(train(kind, rest), lines)
             option = "tokenizer" if getattr(options, f"{side}_tokenizer") is None else f"{side}_tokenizer"
             tokenizer = open_tokenizer(kind, option)
             if options.sampling and isinstance(tokenizer.target, ListedTokenizer):
