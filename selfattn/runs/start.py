@@ -49,17 +49,17 @@ PRESET = "marian"
 
 @dataclass(frozen=True)
 class Start:
-    """A model that a training starts from.
+    """What a training starts from; by default from random weights and a new vocabulary.
 
     Attributes:
-        run: with model, weights and tokenizer.
+        run: with model, weights and tokenizer; None for random weights.
         sha256: of the file of the weights.
         notes: lines to print when the training begins.
         recipe: settings that replace those of the task's recipe; default none.
     """
 
-    run: Run
-    sha256: str
+    run: Run | None = None
+    sha256: str | None = None
     notes: Sequence[str] = ()
     recipe: Mapping[str, Any] = field(default_factory=dict)
 

@@ -22,7 +22,6 @@ from selfattn.training.config import TrainingConfig, TrainingSettings
 
 if TYPE_CHECKING:
     from selfattn.runs.run import Run
-    from selfattn.runs.start import Start
     from selfattn.training.observer import Observer
 
 
@@ -70,7 +69,7 @@ def train(
     from selfattn.runs.directory import RECORD, check_place
     from selfattn.runs.fit import fit
     from selfattn.runs.record import RunConfig, used_plugins
-    from selfattn.runs.start import fill_tables, open_start
+    from selfattn.runs.start import Start, fill_tables, open_start
     from selfattn.runs.task import decided_by, validation_names
     from selfattn.runs.training_set import make_training_set
     from selfattn.training.loop import LOSS
@@ -99,26 +98,24 @@ def train(
     if options.resume and is_main_process() and not (options.out / RECORD).exists():
         say(f"{options.out}: holds no run yet, so a new training begins")
     # model
-    start = None if options.init_from is None else open_start(options.init_from, task)
-    preset, model = _model_of(options, task, start)
+    start = Start() if options.init_from is None else open_start(options.init_from, task)
+    preset, model = _model_of(options, task, start.run)
     task.check_model(model, preset)
     # training and data
-    usual = {} if start is None else start.recipe
-    recipe = replace(task.recipe(options.quick), **{**usual, **of_training, "seed": options.seed})
+    recipe = replace(task.recipe(options.quick), **{**start.recipe, **of_training, "seed": options.seed})
     check_conditions(of_training, recipe, (*TrainingConfig.conditions, *task.training_conditions()))
     if task.is_stream and recipe.max_steps is None:
         raise SettingError("`max_steps`: the data are a stream of unknown length; give the number of steps")
     if "average_last" in of_training:
         _check_average(recipe)
-    start_run = None if start is None else start.run
-    tokenizer = None if start is None else start.run.tokenizer
+    tokenizer = None if start.run is None else start.run.tokenizer
     if options.links and not recipe.guided:
         raise SettingError("`links`: also needs `guided`, the weight of their loss")
     links = spans_by_texts(read_gold(options.links[0], sentences=options.links[1:])) if options.links else None
     data = make_training_set(task, recipe, tokenizer=tokenizer, allow_unknown=options.allow_unknown, links=links)
     if is_by_loss:
         data = replace(data, criterion=data.criterion.by_loss())
-    if start is not None:  # whose positions the user does not choose
+    if start.run is not None:  # whose positions the user does not choose
         max_length = min(data.max_length, model.limits().target or data.max_length)
         data = replace(data, notes=[*start.notes, *data.notes], max_length=max_length)
     sides = {
@@ -127,10 +124,9 @@ def train(
         "target": options.target_embeddings,
     }
     vectors = {side: path for side, path in sides.items() if path is not None}
-    given = changed(options) | of_training
+    chosen = {name: value for name, value in changed(options).items() if name not in _NOT_THE_RESULT} | of_training
     if preset == task.model:
-        given.pop("model", None)
-    given = {name: value for name, value in given.items() if name not in _NOT_THE_RESULT}
+        chosen.pop("model", None)
     config = RunConfig(
         task.name,
         preset,
@@ -138,14 +134,14 @@ def train(
         recipe,
         data.settings,
         data.max_length,
-        init_from=None if start is None else start.sha256,
+        init_from=start.sha256,
         longest_source=len(data.longest.source),
         freeze=options.freeze or None,
         embeddings={side: file_sha256(path) for side, path in vectors.items()} or None,
         metric=None if options.metric == usual_metric else options.metric,
         links=tuple(map(file_sha256, options.links)) or None,
         task_options=encode(task.changed_options()),
-        options=encode(given),
+        options=encode(chosen),
     )
     prepare = partial(fill_tables, tokenizer=data.tokenizer, files=vectors) if vectors else None
     # observers
@@ -158,8 +154,8 @@ def train(
     # trial of the plugins
     if not options.resume and process_count() == 1 and used_plugins(task.name, data.metrics, model):
         brief = replace(config, training=replace(recipe, epochs=1, max_steps=2, warmup_steps=None, average_last=1))
-        _try_plugins(partial(fit, brief, data, command="", device=options.device, start=start_run, prepare=prepare))
-    command = command_line(f"train {task.name}", given | task.changed_options())
+        _try_plugins(partial(fit, brief, data, command="", device=options.device, start=start.run, prepare=prepare))
+    command = command_line(f"train {task.name}", chosen | task.changed_options())
     # the run
     with first_interrupt(stop.request):
         return fit(
@@ -171,7 +167,7 @@ def train(
             device=options.device,
             threads=options.threads,
             observers=watching,
-            start=start_run,
+            start=start.run,
             prepare=prepare,
             keep=options.keep or 0,
         )
@@ -185,15 +181,15 @@ def rehearsal() -> Iterator[Path]:
         yield Path(folder)
 
 
-def _model_of(options: TrainOptions, task: TaskData, start: "Start | None") -> tuple[str, ModelConfig]:
+def _model_of(options: TrainOptions, task: TaskData, start: "Run | None") -> tuple[str, ModelConfig]:
     """Return the name and the configuration of the model: that of the run to start from, or the chosen one."""
     from selfattn.models.families import get_preset
 
     if start is None:
         preset = options.model or task.model
         return preset, with_settings(task.size(get_preset(preset).config), options.set, preset)
-    preset = start.run.config.preset
-    model = start.run.config.model
+    preset = start.config.preset
+    model = start.config.model
     if options.model not in ("", preset):
         raise SettingError(f"`model` {options.model}: the model is that of `init_from` ({preset}); leave it out")
 
