@@ -126,10 +126,11 @@ def join_records(records: Sequence[ClaimsRecord]) -> ClaimsRecord:
     commands = "\n".join(dict.fromkeys(record.command for record in records))
     order = {name: place for place, name in enumerate(CLAIMS.names())}
     ordered = tuple(sorted(claims.values(), key=lambda result: order.get(result.name, len(order))))
-    values = {name: dict.fromkeys(record.environment.get(name) for record in records) for name in first.environment}
-    environment = {
-        name: next(iter(found)) if len(found) == 1 else ", ".join(map(str, found)) for name, found in values.items()
-    }
+    environment = dict(first.environment)
+    for name in environment:
+        values = dict.fromkeys(record.environment.get(name) for record in records)
+        if len(values) > 1:
+            environment[name] = ", ".join(map(str, values))
     begun = min(record.begun for record in records)
     created = max(record.created for record in records)
     joint = replace(first, begun=begun, created=created, environment=environment, plugins=joined, command=commands)
@@ -361,12 +362,12 @@ def choose_claims(names: Sequence[str], everything: bool = False, *, quick: bool
     if everything == bool(names):
         raise UserError(f"claims: name those to run, or give `all`; there are {', '.join(all_names)}")
     full = (all_names[int(name) - 1] if name.isdigit() and 0 < int(name) <= len(all_names) else name for name in names)
-    wanted = {CLAIMS[name] for name in full}  # or the line that says which are near
-    for claim in wanted if quick else ():
+    requested = {CLAIMS[name] for name in full}  # or the line that says which are near
+    for claim in requested if quick else ():
         if not decides_quickly(claim):
             advice = f"leave out `quick` (about {claim.seconds[1]:.0f} s on two cores)"
             raise UserError(f"claim {claim.name}: a quick run cannot decide it; {advice}")
-    chosen = [claim for claim in CLAIMS.values() if everything or claim in wanted]
+    chosen = [claim for claim in CLAIMS.values() if everything or claim in requested]
     return tuple(claim(quick) for claim in chosen if decides_quickly(claim) or not quick)
 
 

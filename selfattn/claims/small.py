@@ -157,9 +157,9 @@ def written_hits(written: Sequence[Hypothesis], batch: Batch) -> Tensor:
         [[True, False, True]]
     """
     hits = torch.zeros_like(batch.target_mask)
-    for row, (hypothesis, wanted) in enumerate(zip(written, batch.target_out.tolist(), strict=True)):
+    for row, (hypothesis, targets) in enumerate(zip(written, batch.target_out.tolist(), strict=True)):
         ids = [*hypothesis.ids, EOS] if hypothesis.finished else hypothesis.ids
-        hits[row, : len(ids)] = torch.tensor([a == b for a, b in zip(ids, wanted, strict=False)], dtype=torch.bool)
+        hits[row, : len(ids)] = torch.tensor([a == b for a, b in zip(ids, targets, strict=False)], dtype=torch.bool)
     return hits
 
 

@@ -190,8 +190,8 @@ def takes(*parameters: inspect.Parameter) -> Callable[[Command], Command]:
         repeated = {name for name in names if names.count(name) > 1}
         if repeated:
             raise UserError(f"options {', '.join(sorted(repeated))}: two dataclasses have them; rename one")
-        whole = signature.replace(parameters=[*named, *parameters])
-        function.__signature__ = whole  # type: ignore[attr-defined]  # `inspect` reads it; functions have no type for it
+        full_signature = signature.replace(parameters=[*named, *parameters])
+        function.__signature__ = full_signature  # type: ignore[attr-defined]  # `inspect` reads it; functions have no type for it
         return function
 
     return decorate

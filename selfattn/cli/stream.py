@@ -196,7 +196,7 @@ class Arriving:
         """Whether a line is there, so that nothing has to be waited for."""
         return b"\n" in self._held
 
-    def readline(self, most: int) -> bytes:
+    def readline(self, max_bytes: int) -> bytes:
         """Return the next line, or ``most`` bytes of a longer one; b"" at the end.
 
         Raises:
@@ -204,9 +204,9 @@ class Arriving:
         """
         parts = [self._held]
         length = len(self._held)
-        while b"\n" not in parts[-1] and length < most:
+        while b"\n" not in parts[-1] and length < max_bytes:
             try:
-                part = self._read(min(_BLOCK, most - length))
+                part = self._read(min(_BLOCK, max_bytes - length))
             except OSError as error:
                 raise UserError(f"standard input: cannot be read ({error.strerror}); give lines of text") from None
             if not part:
@@ -214,7 +214,7 @@ class Arriving:
             parts.append(part)
             length += len(part)
         held = b"".join(parts)
-        end = min(held.find(b"\n") + 1 or len(held), most)
+        end = min(held.find(b"\n") + 1 or len(held), max_bytes)
         self._held = held[end:]
         return held[:end]
 
@@ -250,14 +250,14 @@ def _is_file(source: Source) -> bool:
         return True
 
 
-def bounded_lines(stream: Arriving, most: int) -> Iterator[str | None]:
+def bounded_lines(stream: Arriving, max_bytes: int) -> Iterator[str | None]:
     r"""Read lines, holding at most ``most`` bytes of each; a longer line is None.
 
     Only a newline ends a line. A byte order mark at the beginning is removed.
 
     Args:
         stream: UTF-8.
-        most: bytes; at least 1.
+        max_bytes: bytes; at least 1.
 
     Raises:
         UserError: a line is not UTF-8, or cannot be read; or lines end in ``\r`` alone.
@@ -270,8 +270,8 @@ def bounded_lines(stream: Arriving, most: int) -> Iterator[str | None]:
         ['one', None]
     """
     number = 1
-    while part := stream.readline(most):
-        if len(part) == most and not part.endswith(b"\n"):
+    while part := stream.readline(max_bytes):
+        if len(part) == max_bytes and not part.endswith(b"\n"):
             while part and not part.endswith(b"\n"):
                 part = stream.readline(_BLOCK)
             yield None
@@ -289,12 +289,12 @@ def bounded_lines(stream: Arriving, most: int) -> Iterator[str | None]:
         number += 1
 
 
-def _chunks(lines: Iterable[str | None], most: int, is_more: Callable[[], bool]) -> Iterator[list[str | None]]:
+def _chunks(lines: Iterable[str | None], max_lines: int, is_more: Callable[[], bool]) -> Iterator[list[str | None]]:
     """Group lines; the lines before an error come first.
 
     Args:
         lines: as they are read.
-        most: lines in a group.
+        max_lines: lines in a group.
         is_more: whether to read another line into a group that has fewer.
     """
     chunk: list[str | None] = []
@@ -303,7 +303,7 @@ def _chunks(lines: Iterable[str | None], most: int, is_more: Callable[[], bool])
         for line in lines:
             chunk.append(line)
             characters += len(line or "")
-            if len(chunk) >= most or characters >= _CHARACTERS or not is_more():
+            if len(chunk) >= max_lines or characters >= _CHARACTERS or not is_more():
                 yield chunk
                 chunk = []
                 characters = 0

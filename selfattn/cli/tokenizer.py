@@ -129,11 +129,11 @@ def _clean_pairs(source: "PairFiles") -> tuple[list[str], list[str]]:
     return [row.source for row in rows], [row.target for row in rows]
 
 
-def _described(tokenizer: Tokenizer, sources: list[str], targets: list[str], shown: Sequence[str] = ()) -> str:
+def _described(tokenizer: Tokenizer, sources: list[str], targets: list[str], examples: Sequence[str] = ()) -> str:
     """Describe each vocabulary; show the pieces of the texts in `shown`, else of some texts that were measured."""
 
     def description(vocabulary: Tokenizer, texts: list[str]) -> str:
-        return describe(vocabulary, _spread(texts, _MEASURED), shown or _spread(texts, _EXAMPLES))
+        return describe(vocabulary, _spread(texts, _MEASURED), examples or _spread(texts, _EXAMPLES))
 
     if tokenizer.source is tokenizer.target:
         return description(tokenizer, [*sources, *targets])
@@ -144,6 +144,6 @@ def _described(tokenizer: Tokenizer, sources: list[str], targets: list[str], sho
     return f"source\n{source}\n\ntarget\n{target}"
 
 
-def _spread(texts: Sequence[str], most: int) -> list[str]:
+def _spread(texts: Sequence[str], count: int) -> list[str]:
     """Take at most this number of texts, at equal distances."""
-    return list(texts[:: max(1, math.ceil(len(texts) / max(1, most)))])[:most]
+    return list(texts[:: max(1, math.ceil(len(texts) / max(1, count)))])[:count]

@@ -216,7 +216,7 @@ def block_to_torch(block: TransformerBlock) -> TorchLayer:
     has_bias = {attention.in_proj_bias is not None for attention in attentions.values()}
     what_it_has = {
         "swiglu": feed_forward.activation == "swiglu",
-        "a memory of another width": any(each.kdim != each.embed_dim for each in attentions.values()),
+        "a memory of another width": any(part.kdim != part.embed_dim for part in attentions.values()),
         "biases in some parts only": has_bias != {feed_forward.fc1.bias is not None},
     }
     _refuse(where, what_it_has)

@@ -242,7 +242,7 @@ def decoder_inputs(model: Any, labels: Tensor) -> Tensor:
     raise UserError(f"{type(model).__name__}: set model.config.decoder_start_token_id, with which a target begins")
 
 
-def check_positions(model: PreTrainedModel, count: int, what: str) -> None:
+def check_positions(model: PreTrainedModel, count: int, side: str) -> None:
     """Check that a model has a position for each token.
 
     Raises:
@@ -256,7 +256,7 @@ def check_positions(model: PreTrainedModel, count: int, what: str) -> None:
         if is_table and module.padding_idx is not None:  # RoBERTa counts from the position after that of the padding
             limit = min(limit, module.num_embeddings - module.padding_idx - 1)
     if count > limit:
-        raise UserError(f"the {what} has {count:,} tokens; {type(model).__name__} has positions for {limit:,}")
+        raise UserError(f"the {side} has {count:,} tokens; {type(model).__name__} has positions for {limit:,}")
 
 
 def readable(tokenizer: PreTrainedTokenizerBase, ids: Tensor) -> tuple[str, ...]:

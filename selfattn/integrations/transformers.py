@@ -309,12 +309,12 @@ def _refuse_unknown(module: nn.Module, others: dict[str, Any], has_sink: bool) -
             raise _refusal(module, f"reads its `{name}` in its eager attention")
 
 
-def _refusal(module: nn.Module, what: str) -> UserError:
+def _refusal(module: nn.Module, reason: str) -> UserError:
     """Return the error about a layer that does something that is not understood, such as ``hands over `cache```."""
     number = getattr(module, "layer_idx", None)
     layer = type(module).__name__ + (f" of layer {number}" if isinstance(number, int) else "")
     advice = "not supported by attention implementation 'selfattn'; use 'eager'"
-    return UserError(f"{layer} {what}: {advice}")
+    return UserError(f"{layer} {reason}: {advice}")
 
 
 @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]  # torch has no types for it

@@ -293,13 +293,13 @@ def _own_attention(model: nn.Module) -> dict[str, nn.Module]:
     named = [
         name for name, module in model.named_modules() if re.search("Attention(?!.*Output)", type(module).__name__)
     ]
-    found = {}
+    innermost = {}
     for name in named:
         is_inside = any(name == other or name.startswith(f"{other}.") for other in interfaces)
         is_around = any(other.startswith(f"{name}.") for other in (*interfaces, *named))
         if not is_inside and not is_around:
-            found[name] = model.get_submodule(name)
-    return found
+            innermost[name] = model.get_submodule(name)
+    return innermost
 
 
 @contextmanager
@@ -347,12 +347,12 @@ def _inputs_of(model: Any, args: tuple[Any, ...], options: dict[str, Any]) -> di
         if options.get(name) is not None:
             raise UserError(f"watch: `{name}` of `generate` cannot be read again: give tokens, or generate outside")
     main = model.main_input_name
-    given = dict(options)
-    for value in (*args[:1], given.pop("inputs", None)):
+    named_inputs = dict(options)
+    for value in (*args[:1], named_inputs.pop("inputs", None)):
         if value is not None:
-            given[main] = value
+            named_inputs[main] = value
     named = inspect.signature(model.forward).parameters
-    inputs = {name: value for name, value in given.items() if name in named and isinstance(value, Tensor)}
+    inputs = {name: value for name, value in named_inputs.items() if name in named and isinstance(value, Tensor)}
     if main not in inputs:
         raise UserError(f"watch: `generate` needs `{main}`: give what the model reads first")
     pad = options.get("pad_token_id", model.generation_config.pad_token_id)

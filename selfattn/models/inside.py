@@ -474,17 +474,17 @@ def _instrumented(model: Seq2Seq, visit: Visit, *, one_by_one: bool) -> Seq2Seq:
             new = _visit_state(new, state.step, visit)
         return result, _NumberedState(new, state.step + 1)
 
-    own = vars(twin)
-    own.update(encode=partial(reading, twin.encode), attention_maps=partial(reading, twin.attention_maps))
-    own.update(start=partial(started, twin.start))
+    methods = vars(twin)
+    methods.update(encode=partial(reading, twin.encode), attention_maps=partial(reading, twin.attention_maps))
+    methods.update(start=partial(started, twin.start))
     if "advance" in model.defines:
         advance = partial(counted, twin.advance)
         advance = partial(token_by_token, advance) if one_by_one else advance
-        own.update(advance=advance, step=partial(Seq2Seq.step, twin), pre_logits=partial(Seq2Seq.pre_logits, twin))
+        methods.update(advance=advance, step=partial(Seq2Seq.step, twin), pre_logits=partial(Seq2Seq.pre_logits, twin))
     else:
-        own.update(step=partial(counted, twin.step))
+        methods.update(step=partial(counted, twin.step))
     if one_by_one or "advance" not in model.defines:  # then the output layer, too, sees each step by itself
-        own.update(forward=partial(Seq2Seq.forward, twin), pre_logits=lambda *sides, source_mask: None)
+        methods.update(forward=partial(Seq2Seq.forward, twin), pre_logits=lambda *sides, source_mask: None)
     return twin
 
 

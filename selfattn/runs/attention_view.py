@@ -96,7 +96,7 @@ class AttentionView:
         return message("attention.axes.cross" if self.weights else "attention.axes.encoder").say(self.lang)
 
     @property
-    def _shown(self) -> tuple[Kind, tuple[Tensor, ...], tuple[str, ...]]:
+    def _main_maps(self) -> tuple[Kind, tuple[Tensor, ...], tuple[str, ...]]:
         """The kind of maps that is drawn, its weights and the tokens of its rows; its columns are source tokens."""
         if self.weights:
             return "cross", self.weights, self.target_tokens
@@ -109,7 +109,7 @@ class AttentionView:
         return self.heads[place] if self.heads else place
 
     def __repr__(self) -> str:
-        _, weights, _ = self._shown
+        _, weights, _ = self._main_maps
         layers = len(weights)
         heads = len(weights[0]) if weights else 0
         counts = f"{layers} layer{'s' * (layers != 1)}, {heads} head{'s' * (heads != 1)}"
@@ -117,7 +117,7 @@ class AttentionView:
 
     def _drawn(self, layer: int | None, head: int | None) -> tuple[Tensor, str]:
         """Return the weights that are drawn, and what they are in words."""
-        kind, weights, _ = self._shown
+        kind, weights, _ = self._main_maps
         if not weights:
             raise UserError("no attention was kept")
         layers = [self._layer(kind, place) for place in range(len(weights))]
@@ -197,7 +197,7 @@ class AttentionView:
 
         weights, caption = self._drawn(layer, head)
         text = f"{self.source} → {self.prediction}" if self.prediction else self.source
-        tokens = self.source_tokens, self._shown[2]
+        tokens = self.source_tokens, self._main_maps[2]
         weight = message("attention.weight").say(self.lang)
         meaning = f"{weight} · {self.axes}"
         return attention_svg(weights.tolist(), *tokens, title=f"{text} ({caption})", axes=meaning)
@@ -230,25 +230,25 @@ class AttentionView:
 
     def _repr_html_(self) -> str:
         """Show the explorer in a frame of less than 300 KB; further maps are left out, with a note."""
-        full = shown = self.maps()
-        while len(frame := self._frame(shown)) > _MOST and len(shown.maps) > 1:
-            shown = replace(shown, maps=shown.maps[: (len(shown.maps) + 1) // 2])
+        full = kept = self.maps()
+        while len(frame := self._frame(kept)) > _MOST and len(kept.maps) > 1:
+            kept = replace(kept, maps=kept.maps[: (len(kept.maps) + 1) // 2])
         if len(frame) > _MOST:
             return f"<pre>{html.escape(repr(self))}: too large to be shown here; to_html() has all</pre>"
-        left_out = len(full.maps) - len(shown.maps)
-        return frame + f"<p>{len(shown.maps)} of {len(full.maps)} maps; to_html() has all</p>" * (left_out > 0)
+        left_out = len(full.maps) - len(kept.maps)
+        return frame + f"<p>{len(kept.maps)} of {len(full.maps)} maps; to_html() has all</p>" * (left_out > 0)
 
-    def _page(self, shown: ModelAttention, lang: str) -> str:
+    def _page(self, maps: ModelAttention, lang: str) -> str:
         from selfattn.report.blocks import AttentionExplorer
         from selfattn.report.html import render_attention
 
-        example = AttentionExample(self.source, "", models={self.model: shown})
+        example = AttentionExample(self.source, "", models={self.model: maps})
         page = AttentionExplorer((example,), (self.model,), self.second, self.is_shifted, tuple(self.without))
         return render_attention(page, lang)
 
-    def _frame(self, shown: ModelAttention) -> str:
-        high = min(24 * len(self._shown[2]) + 480, 950)
-        page = self._page(shown, self.lang)
+    def _frame(self, maps: ModelAttention) -> str:
+        high = min(24 * len(self._main_maps[2]) + 480, 950)
+        page = self._page(maps, self.lang)
         return (
             f'<iframe srcdoc="{html.escape(page)}" sandbox="allow-scripts" title="{html.escape(repr(self))}" '
             f'style="width:100%;height:{high}px;border:0"></iframe>'

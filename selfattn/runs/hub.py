@@ -157,9 +157,9 @@ def public_command(command: str) -> str:
         paths = [value] if is_dataset or Path(value).exists() else value.split(",")
         text = name + equals + (value if is_dataset else ",".join(map(_file_name, paths)))
         public.append(text if text in ("&&",) else shlex.quote(text))
-    shown = " ".join(public)
+    shortened = " ".join(public)
     unchanged = " ".join(word if word == "&&" else shlex.quote(word) for word in words)
-    return public_text(shown if shown != unchanged else command)
+    return public_text(shortened if shortened != unchanged else command)
 
 
 def _file_name(path: str) -> str:

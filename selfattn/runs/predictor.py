@@ -229,17 +229,17 @@ class Predictor:
         return {"task": self.config.task, "run": str(self.path), "model": self.config.preset, "data": str(data)}
 
     @contextmanager
-    def of_pairs(self, what: str) -> Iterator[None]:
+    def of_pairs(self, call: str) -> Iterator[None]:
         """Check that the run was trained on pairs, and name the model in errors inside a ``with`` block.
 
         Args:
-            what: name of the computation for the message.
+            call: name of the computation for the message.
 
         Raises:
             UserError: the run is a language model, or the model raises a ValueError or an IndexError.
         """
         if not self.takes_pairs:
-            raise UserError(f"{what}: {self.path} is a language model; take a run that was trained on pairs")
+            raise UserError(f"{call}: {self.path} is a language model; take a run that was trained on pairs")
         try:
             yield
         except SettingError:
@@ -380,10 +380,10 @@ def checked_pairs(call: str, pairs: Any) -> list[Pair]:
     return items
 
 
-def _items(call: str, values: Any, what: str) -> list[Any]:
+def _items(call: str, values: Any, kind: str) -> list[Any]:
     """Return the items of an iterable; a text, a set and a mapping have none that could be meant."""
     if not isinstance(values, Iterable) or isinstance(values, str | bytes | Mapping | Set):
-        raise SettingError(f"{call}: expected a list of {what}, got {shown(values)}")
+        raise SettingError(f"{call}: expected a list of {kind}, got {shown(values)}")
     return list(values)
 
 
@@ -581,11 +581,11 @@ def output_tokens(tokenizer: Tokenizer, output: Output) -> tuple[str, ...]:
     return (*tokens, end) if output.finished else tuple(tokens)
 
 
-def unknown_characters(what: str, texts: Sequence[str], tokenizer: Tokenizer) -> list[str]:
+def unknown_characters(part: str, texts: Sequence[str], tokenizer: Tokenizer) -> list[str]:
     """Return a line with the share and examples of characters, or words, that a vocabulary lacks; none without any.
 
     Args:
-        what: name of the texts.
+        part: name of the texts.
         texts: as the tokenizer reads them.
         tokenizer: of their side.
 
@@ -598,4 +598,4 @@ def unknown_characters(what: str, texts: Sequence[str], tokenizer: Tokenizer) ->
     if not unknown:
         return []
     share = unknown.total() / count_units(tokenizer, texts)
-    return [f"{what}: {unknown_line(unknown, unit_of(tokenizer))} ({100 * share:.1f} % of all)"]
+    return [f"{part}: {unknown_line(unknown, unit_of(tokenizer))} ({100 * share:.1f} % of all)"]

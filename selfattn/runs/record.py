@@ -81,13 +81,13 @@ class RunConfig(Plain):
         if not self.longest_source:
             return self.max_length
         longer = math.ceil(self.max_length * source / self.longest_source)
-        wanted = max(longer, 2 * target)
+        limit = max(longer, 2 * target)
         positions = self.model.limits()
         if positions.target is not None:
-            wanted = min(wanted, positions.target)
+            limit = min(limit, positions.target)
         if positions.together is not None:
-            wanted = min(wanted, positions.together - source)
-        return max(self.max_length, wanted)
+            limit = min(limit, positions.together - source)
+        return max(self.max_length, limit)
 
 
 @dataclass(frozen=True)

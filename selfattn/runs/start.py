@@ -355,8 +355,8 @@ def _check_settings(path: Path, saved: RunConfig, config: RunConfig) -> None:
     left_out = _left_out(saved, config)
     options = []
     for run_config in (saved, config):
-        given = encode(run_config.task_options)
-        options.append({f"`{name}`": value for name, value in given.items() if name not in left_out})
+        task_options = encode(run_config.task_options)
+        options.append({f"`{name}`": value for name, value in task_options.items() if name not in left_out})
     _refuse_other(path, saved, *options)
     if changed := changed_contents(saved.data, config.data):
         advice = "restore the file, or choose another `out`"

@@ -425,13 +425,13 @@ class Translation(TaskData):
         from selfattn.data.languages import read_language
 
         for side, language in (("source", source), ("target", target)):
-            wanted = getattr(self.options, side)
+            chosen = getattr(self.options, side)
             try:
-                is_other = read_language(language) != read_language(wanted)
+                is_other = read_language(language) != read_language(chosen)
             except SettingError:  # such as "mul" or "deu+eng"
                 continue
             if language and is_other:
-                raise SettingError(f"`{side}` {wanted}: the model of `init_from` is for {language}; give that")
+                raise SettingError(f"`{side}` {chosen}: the model of `init_from` is for {language}; give that")
 
     def usual_comparison(self) -> dict[str, Any]:
         """Return the default models, budgets, space of the tuning and seeds, for phrases or for sentences.

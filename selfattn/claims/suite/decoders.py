@@ -334,10 +334,10 @@ def walks(rows: int, draws: torch.Generator) -> Batch:
 
 def with_errors(batch: Batch, count: int, draws: torch.Generator) -> torch.Tensor:
     """Return what the decoder reads with some tokens of each row, never the first, replaced by others."""
-    given = batch.target_in
-    where = torch.rand(len(given), LENGTH, generator=draws).argsort(dim=1)[:, :count] + 1
+    target_in = batch.target_in
+    where = torch.rand(len(target_in), LENGTH, generator=draws).argsort(dim=1)[:, :count] + 1
     shift = torch.randint(1, PLACES, where.shape, generator=draws)
-    return given.scatter(1, where, small.FIRST + (given.gather(1, where) - small.FIRST + shift) % PLACES)
+    return target_in.scatter(1, where, small.FIRST + (target_in.gather(1, where) - small.FIRST + shift) % PLACES)
 
 
 @register.claim("exposure")
@@ -375,8 +375,8 @@ class Exposure(Claim):
         hits = {"sampled": small.written_hits(drawn, test), "beam": small.written_hits(best, test)}
         hits["greedy"] = small.greedy_hits(model, test)
         for count in WRONG:
-            given = with_errors(test, count, generator(seed, f"claims/errors/{count}"))
-            hits[f"forced@{count}"] = small.forced_hits(model, test, given)
+            target_in = with_errors(test, count, generator(seed, f"claims/errors/{count}"))
+            hits[f"forced@{count}"] = small.forced_hits(model, test, target_in)
         wrong = 1 - _share(small.greedy_hits(model, valid))
         return {"valid": wrong} | {name: _share(hit) for name, hit in hits.items()}
 

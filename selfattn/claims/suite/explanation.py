@@ -43,8 +43,8 @@ def questions(rows: int, draws: torch.Generator) -> Batch:
     names = torch.rand(rows, NAMES, generator=draws).argsort(dim=1)
     values = torch.rand(rows, VALUES, generator=draws).argsort(dim=1)
     place = torch.randint(0, NAMES, (rows, 1), generator=draws)
-    asked = small.FIRST + NAMES * VALUES + names.gather(1, place)
-    source = torch.cat([small.FIRST + VALUES * names + values, asked], dim=1)
+    query = small.FIRST + NAMES * VALUES + names.gather(1, place)
+    source = torch.cat([small.FIRST + VALUES * names + values, query], dim=1)
     return small.labels(source, small.FIRST + values.gather(1, place))
 
 

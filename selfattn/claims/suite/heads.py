@@ -324,9 +324,9 @@ class Heads(Claim):
         test = small.held_out(unseen, seed=setup.seed)
         with torch.inference_mode():
             named = model.classify(test.source).argmax(dim=-1) - small.FIRST
-        wanted = test.target_out - small.FIRST
-        left = named // KINDS == wanted // KINDS
-        right = named % KINDS == wanted % KINDS
+        labels = test.target_out - small.FIRST
+        left = named // KINDS == labels // KINDS
+        right = named % KINDS == labels % KINDS
         return small.graded(setup, model, unseen) | {"either": float((left | right).double().mean())}
 
     def contrasts(self, trials: Trials) -> Contrasts:
@@ -471,9 +471,9 @@ def next_values(rows: int, draws: torch.Generator) -> Batch:
     tokens, places, is_fixed = pairs(rows, draws)
     begin = torch.full((rows, 1), small.BOS)
     source = torch.cat([begin, tokens], dim=1)
-    wanted = torch.cat([tokens, begin], dim=1)  # what comes next
+    following = torch.cat([tokens, begin], dim=1)  # what comes next
     is_known = torch.stack([is_fixed | (places >= 0), torch.zeros_like(is_fixed)], dim=2).flatten(1)
-    return small.labels(source, wanted, torch.cat([torch.zeros_like(begin, dtype=torch.bool), is_known], dim=1))
+    return small.labels(source, following, torch.cat([torch.zeros_like(begin, dtype=torch.bool), is_known], dim=1))
 
 
 def causal(setup: Setup) -> small.Labeller:
@@ -537,8 +537,8 @@ class Induction(Claim):
         small.train(setup, model, small.stream(partial(next_values, setup["rows"]), seed=setup.seed))
         valid, test = small.validation_and_test(partial(next_values, setup["tested"]), seed=setup.seed)
         fixed, fresh = shares(model, test)
-        found = matching(model, setup["tested"], torch.Generator().manual_seed(setup.seed))
-        return {"valid": small.loss_of(model, valid), "fixed": fixed, "fresh": fresh, "matching": found}
+        attended = matching(model, setup["tested"], torch.Generator().manual_seed(setup.seed))
+        return {"valid": small.loss_of(model, valid), "fixed": fixed, "fresh": fresh, "matching": attended}
 
     def contrasts(self, trials: Trials) -> Contrasts:
         """Two layers lead over one, and a head of the second attends to what followed the name before."""

@@ -47,8 +47,8 @@ class Reader(small.Classifier):
     def last(self, x: Tensor) -> Tensor:
         """Map embedded tokens ``[b s d]`` to the last one's vector ``[b 1 d]``."""
         attends = hasattr(self.read, "project_context")
-        known: Tensor = self.read(x[:, -1:], x).output if attends else self.read(x)[0][:, -1:]
-        return known
+        vector: Tensor = self.read(x[:, -1:], x).output if attends else self.read(x)[0][:, -1:]
+        return vector
 
     def features(self, source: Tensor) -> Tensor:
         """Return the last token's vector ``[b 1 d]``."""
@@ -57,9 +57,9 @@ class Reader(small.Classifier):
 
 def distant(rows: int, distance: int, draws: torch.Generator) -> Batch:
     """Make sources that begin with the symbol to be said, so many tokens before the last."""
-    wanted = small.random_symbols(rows, 1, symbols=KINDS, generator=draws)
+    symbol = small.random_symbols(rows, 1, symbols=KINDS, generator=draws)
     others = KINDS + small.random_symbols(rows, distance, symbols=NOISE, generator=draws)
-    return small.labels(torch.cat([wanted, others], dim=1), wanted)
+    return small.labels(torch.cat([symbol, others], dim=1), symbol)
 
 
 @register.claim("distance")
@@ -436,7 +436,7 @@ class Reversal(ByLength):
         """The gain on the monotone task; none with attention on either; and more than on the reversed task."""
         items = self.size["tested"] * len(self.size["lengths"])
         names = [f"{model}-{task}" for model, task in product(("plain", "attention"), TASKS)]
-        most, on_reversed, with_attention, _ = (
+        on_monotone, on_reversed, with_attention, _ = (
             trials.differences(f"{name}-reversing", f"{name}-forward", "exact") for name in names
         )
 
@@ -447,8 +447,8 @@ class Reversal(ByLength):
             gain("plain-monotone", "above"),
             gain("attention-monotone", "within"),
             gain("attention-reversed", "within"),
-            contrast("by-task", minus(most, on_reversed), "above", 0.0),
-            contrast("by-model", minus(most, with_attention), "above", 0.0),
+            contrast("by-task", minus(on_monotone, on_reversed), "above", 0.0),
+            contrast("by-model", minus(on_monotone, with_attention), "above", 0.0),
         )
 
     def blocks(self, trials: Trials) -> Blocks:

@@ -306,13 +306,13 @@ def date_patterns(name: str) -> dict[str, tuple[DatePattern, ...]]:
     texts |= {"short": locale.date_formats["short"].pattern, "iso": ISO}
     if locale.language == "en":
         texts |= ENGLISH_DAY_FIRST
-    wanted = {name: [parse(text, locale)] for name, text in texts.items()}
+    by_name = {name: [parse(text, locale)] for name, text in texts.items()}
     if locale.language == "en":
         for format_name, ordinals in ENGLISH_ORDINAL.items():
-            wanted[format_name] = [with_ordinals(parse(text, locale)) for text in ordinals]
+            by_name[format_name] = [with_ordinals(parse(text, locale)) for text in ordinals]
     formats: dict[str, tuple[DatePattern, ...]] = {}
     seen: set[DatePattern] = set()
-    for format_name, patterns in wanted.items():
+    for format_name, patterns in by_name.items():
         new = [pattern for pattern in patterns if pattern not in seen]
         seen.update(new)
         if new:

@@ -193,8 +193,8 @@ def _member(path: Path, archive: zipfile.ZipFile) -> str:
     ]
     if len(data) != 1:
         first_names = ", ".join(data[:4]) + (", ..." if len(data) > 4 else "")
-        found = f"{len(data)} files in the archive ({first_names})" if data else "no file of data in the archive"
-        raise UserError(f"{path}: {found}; unpack it, and name its file{'s' * bool(data)}")
+        contents = f"{len(data)} files in the archive ({first_names})" if data else "no file of data in the archive"
+        raise UserError(f"{path}: {contents}; unpack it, and name its file{'s' * bool(data)}")
     return data[0]
 
 

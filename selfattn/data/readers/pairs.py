@@ -199,8 +199,8 @@ class PairFiles:
     def _understand(self, group: tuple[LearnedFile, ...]) -> Understood | None:
         if len(group) == 1:
             return understand(group[0], self.columns, self.tag)
-        for name, given in (("columns", self.columns), ("tag", self.tag)):
-            if given is not None:
+        for name, value in (("columns", self.columns), ("tag", self.tag)):
+            if value is not None:
                 raise SettingError(f"`{name}` is for files of pairs, two parallel files have none; leave it out")
         source, target = group
         if source.count != target.count:
