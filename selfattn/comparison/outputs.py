@@ -84,40 +84,26 @@ def compare_outputs(
         >>> [model.metrics["exact_match"].mean for model in record.models], record.interval.over
         ([0.75, 0.25], 'items')
     """
-    options = OutputsOptions(
-        **divide(
-            {
-                "reference": _label(reference),
-                "system": tuple(_systems(systems)),
-                "metric": metric,
-                "out": out,
-                "source": _label(source),
-                "language": language,
-                "tags": _label(tags),
-                "train": _label(train),
-                "margin": margin,
-                "encoding": encoding,
-                "lang": lang,
-            },
-            OutputsOptions,
-        )[0]
-    )
+    texts = {"reference": reference, "source": source, "tags": tags, "train": train}
+    given = {"metric": metric, "out": out, "language": language, "margin": margin, "encoding": encoding, "lang": lang}
+    given |= {name: _label(text) for name, text in texts.items()} | {"system": tuple(_systems(systems))}
+    options = OutputsOptions(**divide(given, OutputsOptions)[0])
     command = command_line("compare outputs", changed(options))
     check_report_place(options.out, command)
     used = checked_encoding(encoding)
+    files: dict[str, Any] = {name: _read(text, used) for name, text in texts.items() if text is not None}
+    training = files.pop("train", None)
     judged = Judged(
         **made_now(command),
         **{name: getattr(options, name) for name in ("metric", "language", "margin", "encoding", "train")},
-        reference=_read(reference, used),
+        **files,
         systems={name: tuple(_read(run, used) for run in runs) for name, runs in systems.items()},
-        source=None if source is None else _read(source, used),
-        tags=None if tags is None else _read(tags, used),
     )
     judged.check()
     counts = {"systems": len(systems), "files": len(judged.runs), "items": len(judged.reference.texts)}
     say(message("progress.outputs", **{name: f"{count:,}" for name, count in counts.items()}).say(options.lang))
-    if train is not None:
-        judged = replace(judged, words=judged.word_counts(_read(train, used)))
+    if training is not None:
+        judged = replace(judged, words=judged.word_counts(training))
     return publish(judged.record(), judged.packed(), options.out, options.lang, judged.outputs())
 
 

@@ -3,6 +3,7 @@
 import re
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from rich.cells import cell_len
@@ -81,31 +82,25 @@ def without_pictures(block: b.Block) -> tuple[b.Block, ...]:
     return ()
 
 
+@dataclass
 class MarkdownPage:
     """Draws blocks as Markdown in one language.
 
-    Args:
+    Attributes:
         lang: the language.
         level: of headings; it grows inside what the page folds away.
         escape: makes a text safe.
         between: what stands between a text of a cell and the small one after it.
         line: what stands between the bars of a cell.
+        nested: whether a heading of the section stands above: what is folded away stands one level lower.
     """
 
-    def __init__(
-        self,
-        lang: str,
-        level: int = 3,
-        escape: Callable[[str], str] = plain,
-        between: str = ", ",
-        line: str = "<br>",
-    ) -> None:
-        self.lang = lang
-        self.level = level
-        self.escape = escape
-        self.between = between
-        self.line = line
-        self.nested = False  # below a heading of the section: what is folded away stands one level lower
+    lang: str
+    level: int = 3
+    escape: Callable[[str], str] = plain
+    between: str = ", "
+    line: str = "<br>"
+    nested: bool = False
 
     def all(self, blocks: Iterable[b.Block]) -> str:
         """Draw blocks one below the other; those that show nothing are left out."""
