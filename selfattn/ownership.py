@@ -141,7 +141,7 @@ def check_ours(path: Path, *starts: bytes, records: bool = True) -> None:
 def new_directory(out: Path) -> Iterator[Path]:
     """Give a directory to write into, and put it in place of ``out`` when the ``with`` block ends without an error.
 
-    What killed processes left beside it, making the same directory, is removed.
+    A process that is killed leaves what :func:`remove_remains` removes.
 
     Args:
         out: must not exist, or be empty; a link to an empty directory stays a link.
@@ -152,11 +152,6 @@ def new_directory(out: Path) -> Iterator[Path]:
     """
     out = Path(os.path.realpath(out))  # which, unlike `Path.resolve`, leaves links that lead in a circle to be refused
     out.parent.mkdir(parents=True, exist_ok=True)
-    with suppress(OSError):
-        for remains in out.parent.iterdir():
-            is_aside = remains.name.startswith(f".{out.name}.") and remains.name.endswith(ASIDE)
-            if is_aside and not remains.is_symlink():
-                _remove_part(remains, out.name)
     with (
         tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.", suffix=ASIDE) as aside,
         in_use(Path(aside)),
@@ -168,6 +163,19 @@ def new_directory(out: Path) -> Iterator[Path]:
         if out.exists():
             out.rmdir()
         folder.rename(out)
+
+
+def remove_remains(out: Path) -> None:
+    """Remove what killed processes left beside a directory that they made with :func:`new_directory`.
+
+    Call it before the directory is refused because it is there: a process may be killed after it was complete.
+    """
+    out = Path(os.path.realpath(out))
+    with suppress(OSError):
+        for remains in out.parent.iterdir():
+            is_aside = remains.name.startswith(f".{out.name}.") and remains.name.endswith(ASIDE)
+            if is_aside and not remains.is_symlink():
+                _remove_part(remains, out.name)
 
 
 def _remove_part(folder: Path, name: str) -> None:

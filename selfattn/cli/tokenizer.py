@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from selfattn.cli.options import Files, Names
 from selfattn.errors import UserError, say
 from selfattn.files import writing
-from selfattn.ownership import new_directory
+from selfattn.ownership import new_directory, remove_remains
 from selfattn.tokenizers.load import SUBWORDS, SeparateTokenizer, TokenizerKind, open_tokenizer, train_tokenizer
 from selfattn.tokenizers.protocol import Tokenizer, describe
 
@@ -45,6 +45,7 @@ def train(
     """
     if kind not in SUBWORDS and vocab_size is not None:
         raise UserError("--vocab-size goes with --kind bpe: give that as well, or leave it out")
+    remove_remains(out)
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UserError(f"{out}: is not empty; name a new directory")
     sources, targets = _read(data, columns, encoding, sides=separate)

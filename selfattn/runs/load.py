@@ -17,7 +17,7 @@ from selfattn.layers.init import without_memory
 from selfattn.models.build import Ensemble, EnsembleConfig, build, count_parameters
 from selfattn.models.config import ModelConfig
 from selfattn.models.protocol import Seq2Seq
-from selfattn.ownership import new_directory
+from selfattn.ownership import new_directory, remove_remains
 from selfattn.processes import choose_device
 from selfattn.runs.directory import CONFIG, TOKENIZER, WEIGHTS, RunDirectory, check_is_free, files_in, foreign_kind
 from selfattn.runs.predictor import Engine, export_format
@@ -197,6 +197,7 @@ def average_kept(path: Path, out: Path, *, last: int | None = None) -> list[int]
     if last is not None and not 1 <= last <= len(steps):
         raise SettingError(f"`last` {last}: expected 1 to {len(steps)}, the validations that {path} keeps")
     steps = steps[-(last or len(steps)) :]
+    remove_remains(out)
     check_is_free(out, resumes=False)
     model = build_model(config.model, directory.tokenizer(), config.training.seed)
     history = []

@@ -17,7 +17,7 @@ from selfattn.files import names_in, writing
 from selfattn.models.build import EnsembleConfig
 from selfattn.models.inside import Edit, Trace, edited, edits_of, trace_model
 from selfattn.models.protocol import Seq2Seq
-from selfattn.ownership import new_directory
+from selfattn.ownership import new_directory, remove_remains
 from selfattn.registry import TASKS
 from selfattn.runs.directory import CONFIG, TOKENIZER, RunDirectory, check_is_free
 from selfattn.runs.predictor import (
@@ -318,6 +318,7 @@ def export(
         raise SettingError(f"`quantize` is for ctranslate2; {to} keeps the weights of the training")
     if isinstance(config.model, EnsembleConfig):
         raise UserError("export: an ensemble; export one of its runs")
+    remove_remains(out)
     check_is_free(out, resumes=False)
     with writing(out, advice), new_directory(out) as folder:
         if to == "onnx":

@@ -12,7 +12,7 @@ from small_runs import Cli, words
 
 from selfattn.errors import UserError
 from selfattn.files import ASIDE, in_use, open_to_append
-from selfattn.ownership import check_ours, is_ours, new_directory
+from selfattn.ownership import check_ours, is_ours, new_directory, remove_remains
 from selfattn.runs.run import Run
 from selfattn.training.config import TrainingConfig
 
@@ -193,6 +193,7 @@ def test_a_new_directory_is_complete_or_not_there(tmp_path: Path) -> None:
     (tmp_path / "a" / f".out.y{ASIDE}").mkdir()
     own = f"a/.out.z{ASIDE}"
     put(tmp_path, "mine", f"{own}/letter")
+    remove_remains(tmp_path / "a" / "out")
     write(False)
     assert contents(tmp_path) == {"a": None, own: None, f"{own}/letter": b"mine", "a/out": None, "a/out/file": b"x"}
 
