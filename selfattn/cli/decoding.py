@@ -41,7 +41,8 @@ def _pairs(run: Any, data: Sequence[Path], columns: Sequence[str], encoding: str
 
     A line says which characters the run does not know: their targets are scored as what the model cannot write.
     """
-    from selfattn.data.readers.pairs import PairFiles, refuse_turned
+    from selfattn.data.readers.groups import refuse_turned
+    from selfattn.data.readers.pairs import PairFiles
     from selfattn.data.readers.rows import chosen_columns
     from selfattn.runs.predictor import unknown_characters
 
@@ -166,7 +167,7 @@ def align(
         sentences: Tokenised sentences of --gold: one file of source ||| target, or two parallel files.
         base: First word index in --gold, 0 or 1. Default: detected.
     """
-    from selfattn.data.readers.pairs import refuse_turned
+    from selfattn.data.readers.groups import refuse_turned
     from selfattn.evaluation.links import read_gold
     from selfattn.runs.evaluate import align_against_gold, alignment_lines, gold_lines
 

@@ -14,7 +14,7 @@ from selfattn.cli.config import MakeCommands, read_recipe
 from selfattn.cli.options import changed_settings, check_language, command, make_app, parameters_of, takes, unwrapped
 from selfattn.codec import encode
 from selfattn.comparison.options import CompareOptions, OutputsOptions, ScoresOptions, systems_of
-from selfattn.data.readers.pairs import named_sets
+from selfattn.data.readers.groups import named_sets
 from selfattn.errors import UserError, say
 from selfattn.processes import is_main_process
 from selfattn.registry import TASKS

@@ -97,8 +97,9 @@ def _read(
         encoding: of the files.
         sides: whether texts are sources and targets in turn.
     """
+    from selfattn.data.readers.groups import holds_pairs, refuse_repeats
     from selfattn.data.readers.lines import read_texts
-    from selfattn.data.readers.pairs import PairFiles, holds_pairs, refuse_repeats
+    from selfattn.data.readers.pairs import PairFiles
     from selfattn.data.readers.rows import chosen_columns
 
     files = PairFiles(tuple(paths), chosen_columns(names), encoding)

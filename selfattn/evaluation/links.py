@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Literal
 
 from selfattn.data.pairs import Span, clean_text
+from selfattn.data.readers.groups import refuse_repeats
 from selfattn.data.readers.lines import read_text_lines
-from selfattn.data.readers.pairs import refuse_repeats
 from selfattn.errors import UserError, number_of
 
 Base = Literal[0, 1]

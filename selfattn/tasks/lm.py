@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
+from selfattn.data.readers.groups import refuse_repeats
 from selfattn.data.readers.lines import checked_encoding, file_sha256, read_texts
-from selfattn.data.readers.pairs import refuse_repeats
 from selfattn.data.splits import hold_out
 from selfattn.errors import SettingError
 from selfattn.models.config import ModelConfig

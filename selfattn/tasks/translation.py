@@ -11,8 +11,9 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from annotated_types import Ge, Le
 
+from selfattn.data.readers.groups import named_sets, refuse_repeats, refuse_turned
 from selfattn.data.readers.lines import checked_encoding, read_kept
-from selfattn.data.readers.pairs import PairFiles, PairSource, named_sets, refuse_repeats, refuse_turned
+from selfattn.data.readers.pairs import PairFiles, PairSource
 from selfattn.data.readers.rows import chosen_columns
 from selfattn.data.splits import Mixture, Splits
 from selfattn.decoding.options import DecodingOptions

@@ -13,8 +13,9 @@ import pytest
 
 from selfattn.data.corpus import CleaningOptions, read_corpus
 from selfattn.data.pairs import Pair
+from selfattn.data.readers.groups import named_sets
 from selfattn.data.readers.lines import LearnedFile, read_texts
-from selfattn.data.readers.pairs import PairFiles, named_sets, read_pairs
+from selfattn.data.readers.pairs import PairFiles, read_pairs
 from selfattn.data.readers.rows import BadRecord, RawPair
 from selfattn.data.splits import book_split, seen
 from selfattn.errors import SettingError, UserError

@@ -14,6 +14,7 @@ import pytest
 
 from selfattn.data.corpus import CleaningOptions, read_corpus
 from selfattn.data.pairs import Pair
+from selfattn.data.readers.groups import refuse_turned
 from selfattn.data.readers.lines import (
     LearnedFile,
     checked_encoding,
@@ -22,7 +23,7 @@ from selfattn.data.readers.lines import (
     read_text_lines,
     read_texts,
 )
-from selfattn.data.readers.pairs import PairFiles, read_pairs, refuse_turned
+from selfattn.data.readers.pairs import PairFiles, read_pairs
 from selfattn.data.readers.rows import read_column
 from selfattn.errors import SettingError, UserError
 from selfattn.tasks.translation import Translation
