@@ -8,7 +8,7 @@ held-out parts have.
 import hashlib
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import islice
 from typing import Any
@@ -90,19 +90,19 @@ class Tally:
         counts = f"{self.part}: {self.read:,} read, {pairs:,} kept, {self.dropped.total():,} left out{parts}"
         return [counts, *(f"  left out, {step}" for step in self.steps())]
 
-    def refuse_empty(self, pairs: int, about: Sequence[str] = ()) -> None:
+    def refuse_empty(self, pairs: int, about: Callable[[], Sequence[str]] = tuple) -> None:
         """Raise where no pair is left.
 
         Args:
             pairs: number of pairs in the part now.
-            about: how its files are understood; see `PairSource`.
+            about: says how its files are understood; see `PairSource`.
 
         Raises:
             UserError: with the counts and the first places.
         """
         if not pairs:
             steps = "; ".join(self.steps()) or "there was none"
-            understood = "".join(f"; {line}" for line in about)
+            understood = "".join(f"; {line}" for line in about())
             raise UserError(f"{self.label}: no pair is left for {self.part} after cleaning ({steps}){understood}")
 
     def steps(self) -> list[str]:
@@ -364,8 +364,7 @@ def read_corpus(
         records = counting(source.rows(), f"reading {source.label}: pairs")
         clean = clean_rows(records, cleaning, tallies[name], limited=name == "train")
         rows[name] = list(islice(clean, _SAMPLE) if streaming and name == "train" else clean)
-        if not rows[name]:
-            tallies[name].refuse_empty(0, source.about())
+        tallies[name].refuse_empty(len(rows[name]), source.about)
     train = rows.pop("train")
     copies = copied_note(train)
     parts: dict[str, Any] = {}
@@ -396,8 +395,7 @@ def read_corpus(
         return FiniteSplits(parts | {"train": stream}, seed, settings, _name(settings), notes, beside)
     read = _taken_out(train) if mixture is None else train  # a mixture asks for the file of each
     pairs = list(stream.pairs(read, tallies["train"], duplicates=not cleaning.duplicates))
-    if not pairs:
-        tallies["train"].refuse_empty(0, sources["train"].about())
+    tallies["train"].refuse_empty(len(pairs), sources["train"].about)
     parts |= _hold_out(pairs, missing, held_out, split_seed, tallies["train"]) if missing else {"train": pairs}
     settings["parts"] = {name: _identified(part) for name, part in sorted(parts.items())}
     if len(pairs) > _MANY:

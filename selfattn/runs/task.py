@@ -28,7 +28,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from selfattn.codec import encode, fingerprint
 from selfattn.data.pairs import Pair, clean_pair
 from selfattn.data.readers.pairs import PairFiles, recorded_files
-from selfattn.data.readers.rows import Columns
 from selfattn.data.splits import FiniteSplits, GeneratedSplits, Splits, hold_out, split_pairs
 from selfattn.decoding.options import GREEDY, DecodingOptions
 from selfattn.errors import SettingError, UserError
@@ -99,6 +98,8 @@ class TaskData:
         tag_name: name of the tags of the pairs, such as kinds.
         has_words: whether targets consist of words, rare ones among them.
         decoding: of the outputs of a comparison; default greedy.
+        is_stream: whether training pairs are read during the training, so that nobody knows their number; default
+            False.
         language: of the targets, a code of ISO 639 or an English name, for metrics that cut texts into words; default
             unknown.
         stated_baseline: what others reached on the same data, as the user states it; default nothing.
@@ -133,6 +134,7 @@ class TaskData:
     tag_name: ClassVar[str] = "kind"
     has_words: ClassVar[bool] = False
     decoding: DecodingOptions = GREEDY
+    is_stream: bool = False
     language: str = ""
     stated_baseline: Baseline | None = None
     validated: int = 1
@@ -193,11 +195,6 @@ class TaskData:
             quick: a training of seconds.
         """
         return replace(RECIPE, epochs=2, items_per_epoch=8_000, validation_items=200) if quick else RECIPE
-
-    @property
-    def is_stream(self) -> bool:
-        """Whether training pairs are read during the training, so that nobody knows their number; default False."""
-        return False
 
     def training_conditions(self) -> tuple[Condition, ...]:
         """Return when settings of a training have an effect with these options; default always."""
@@ -339,7 +336,7 @@ def _are_own(files: PairFiles, own: Mapping[str, Any]) -> bool:
     return bool(paths) and ([*map(os.path.realpath, files.paths)] == paths or files.are_those_of(own))
 
 
-def _listed(value: Columns | str) -> str:
+def _listed(value: tuple[str, str] | str | None) -> str:
     if value is None:
         return "the default"
     return value if isinstance(value, str) else ",".join(value)

@@ -266,6 +266,7 @@ class Translation(TaskData):
         super().__init__(**settings)
         options = self.options
         tests = self.test_options
+        self.is_stream = options.streaming
         self.language = options.target
         self.stated_baseline = baselines.stated_baseline(tests.baseline, tests.baseline_source, options.target)
         self.validated = 1 if options.is_cldr else 2  # exact match, and of sentences BLEU
@@ -387,11 +388,6 @@ class Translation(TaskData):
         if options.streaming or not options.data:
             return False
         return self._training_files.num_lines < SMALL
-
-    @property
-    def is_stream(self) -> bool:
-        """Whether the corpus is read during the training."""
-        return self.options.streaming
 
     def sampling(self) -> float:
         """Return the strength of subword sampling."""
