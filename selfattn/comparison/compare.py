@@ -1,6 +1,6 @@
 """Compare models: train them on the same data, test them on the same unseen pairs, and write the report."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from itertools import chain
@@ -8,24 +8,15 @@ from statistics import mean
 from typing import Any, Unpack
 
 from selfattn.codec import fingerprint
-from selfattn.comparison.analysis import primary_pair
 from selfattn.comparison.check import decisions
 from selfattn.comparison.costs import COSTS, digest_of_costs, measure_costs, step_key, step_seconds, steps_of
 from selfattn.comparison.options import CompareOptions, CompareSettings
-from selfattn.comparison.plan import (
-    READ_IN_A_STEP,
-    TUNING,
-    ComparisonPlan,
-    PlannedModel,
-    planned_trials,
-    tuned_settings,
-)
-from selfattn.comparison.preparation import match_models, prepare
+from selfattn.comparison.plan import TUNING, ComparisonPlan, planned_trials
+from selfattn.comparison.preparation import make_plan, prepare
 from selfattn.comparison.report import check_free_of_others, write_comparison
 from selfattn.comparison.tested import Tested, is_tested
-from selfattn.comparison.testing import batch_shape
-from selfattn.comparison.trainings import Trainings, digest_of_trials, tune
-from selfattn.errors import SettingError, number_of, say
+from selfattn.comparison.trainings import digest_of_trials, tune
+from selfattn.errors import number_of, say
 from selfattn.evaluation.variances import runs_for_ratio
 from selfattn.experiments.plan import PLAN, backfill_ledger, begin, check_out, resume, write_plan
 from selfattn.experiments.queue import connect_backend, stop_workers
@@ -33,8 +24,7 @@ from selfattn.processes import use_threads
 from selfattn.report.write import ReportFiles
 from selfattn.results.record import Record
 from selfattn.runs.ledger import read_ledger, seal_step
-from selfattn.runs.record import used_plugins
-from selfattn.runs.task import TaskData, headline, metric_names, task_class
+from selfattn.runs.task import TaskData, task_class
 from selfattn.runs.train import merge_settings, rehearsal
 from selfattn.training.config import TrainingSettings
 from selfattn.words.messages import message
@@ -197,66 +187,3 @@ def forecast(task: str | TaskData, **settings: Unpack[CompareSettings]) -> list[
         f"{number_of(count, 'training')}, {jobs} in parallel: "
         f"about {minutes:,.1f} minutes, plus validation, tests and report",
     ]
-
-
-def make_plan(trainings: Trainings, chosen: Mapping[str, PlannedModel]) -> ComparisonPlan:
-    """Match the sizes of the chosen models, and return the plan of the comparison, not yet sealed."""
-    task = trainings.task
-    options = trainings.options
-    recipe = trainings.recipe
-    primary = primary_pair(task, list(chosen))
-    if options.until is not None and options.margin is not None:
-        raise SettingError("`margin`: is about scores, and has no effect beside `until`; leave one of them out")
-    if primary is None and options.margin is not None:
-        raise SettingError("`margin` is about one difference: name two models")
-    data = trainings.data(trainings.first_seed)[0]
-    examples = 0
-    if options.budget_in == "examples":
-        epoch = data.epoch(0) if options.budgets != (1.0,) else ()
-        if not isinstance(epoch, Sequence):
-            raise SettingError("`budget_in` examples: the data are a stream of unknown length; take steps")
-        examples = len(epoch) * (1 if recipe.items_per_epoch is None else recipe.epochs)  # endless data differ by epoch
-    sized, matching = match_models(
-        {name: model.config for name, model in chosen.items()},
-        options,
-        vocab_size=len(data.tokenizer),
-        training=recipe,
-        shape=batch_shape(data.validation, recipe),
-    )
-    copied = ("quick", "first_seed", "test_draw", "budget_in", "pilot", "margin", "threads")
-    tuning: dict[str, Any] = {}
-    if options.tune:
-        names = tuned_settings(options.space, list(chosen))
-        read_in_a_step = {name: getattr(recipe, name) for name in READ_IN_A_STEP if name in names}
-        tuning = {
-            "space": options.space,
-            "tuning_seed": options.tuning_seed,
-            "tuning_trials": options.trials,
-            "tunings": options.tunings,
-            "read_in_a_step": {name: value for name, value in read_in_a_step.items() if value is not None},
-        }
-    if options.until is not None:
-        tuning |= {
-            "until": options.until,
-            "tuning_seed": options.first_seed or 0,
-            "tuning_trials": options.trials if options.tune else 1,
-            "tunings": options.seeds or 1,
-        }
-    return ComparisonPlan(
-        **{name: getattr(options, name) for name in copied},
-        task=task.name,
-        command=trainings.command,
-        seeds=options.seeds or 1,
-        budgets=tuple(sorted(options.budgets)),
-        steps=steps_of(data, recipe) if options.budgets != (1.0,) else 0,
-        examples=examples,
-        primary=primary,
-        models={name: replace(model, config=sized[name]) for name, model in chosen.items()},
-        headline=headline(task),
-        matching=matching,
-        baseline=task.stated_baseline,
-        tuned=not options.tune and options.until is None,
-        test_set=str(data.settings.get("test_set", "")),
-        plugins=used_plugins(task.name, metric_names(task), *(model.config for model in chosen.values())),
-        **tuning,
-    )

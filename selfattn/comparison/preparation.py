@@ -6,7 +6,9 @@ from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any
 
+from selfattn.comparison.analysis import primary_pair
 from selfattn.comparison.check import check_sizes
+from selfattn.comparison.costs import steps_of
 from selfattn.comparison.options import (
     NOT_THE_RESULT,
     QUICK_RUNS,
@@ -16,7 +18,8 @@ from selfattn.comparison.options import (
     TRIALS_TO_TARGET,
     CompareOptions,
 )
-from selfattn.comparison.plan import PlannedModel, read_space, tuned_settings
+from selfattn.comparison.plan import READ_IN_A_STEP, ComparisonPlan, PlannedModel, read_space, tuned_settings
+from selfattn.comparison.testing import batch_shape
 from selfattn.comparison.trainings import Trainings
 from selfattn.errors import SettingError, UserError
 from selfattn.evaluation.cost import BatchShape, training_flops
@@ -26,7 +29,8 @@ from selfattn.models.config import ModelConfig
 from selfattn.models.families import PRESETS, get_preset
 from selfattn.results.plan import Axis
 from selfattn.results.record import Matching
-from selfattn.runs.task import Resource, TaskData, decided_by, headline, make_task, task_class
+from selfattn.runs.record import used_plugins
+from selfattn.runs.task import Resource, TaskData, decided_by, headline, make_task, metric_names, task_class
 from selfattn.runs.train import with_settings
 from selfattn.settings import Settings, changed, check_conditions, command_line, divide
 from selfattn.training.config import TrainingConfig
@@ -234,6 +238,69 @@ def resolve_models(task: TaskData, options: CompareOptions) -> dict[str, Planned
         task.check_model(config, preset)
         models[name] = PlannedModel(preset, config)
     return models
+
+
+def make_plan(trainings: Trainings, chosen: Mapping[str, PlannedModel]) -> ComparisonPlan:
+    """Match the sizes of the chosen models, and return the plan of the comparison, not yet sealed."""
+    task = trainings.task
+    options = trainings.options
+    recipe = trainings.recipe
+    primary = primary_pair(task, list(chosen))
+    if options.until is not None and options.margin is not None:
+        raise SettingError("`margin`: is about scores, and has no effect beside `until`; leave one of them out")
+    if primary is None and options.margin is not None:
+        raise SettingError("`margin` is about one difference: name two models")
+    data = trainings.data(trainings.first_seed)[0]
+    examples = 0
+    if options.budget_in == "examples":
+        epoch = data.epoch(0) if options.budgets != (1.0,) else ()
+        if not isinstance(epoch, Sequence):
+            raise SettingError("`budget_in` examples: the data are a stream of unknown length; take steps")
+        examples = len(epoch) * (1 if recipe.items_per_epoch is None else recipe.epochs)  # endless data differ by epoch
+    sized, matching = match_models(
+        {name: model.config for name, model in chosen.items()},
+        options,
+        vocab_size=len(data.tokenizer),
+        training=recipe,
+        shape=batch_shape(data.validation, recipe),
+    )
+    copied = ("quick", "first_seed", "test_draw", "budget_in", "pilot", "margin", "threads")
+    tuning: dict[str, Any] = {}
+    if options.tune:
+        names = tuned_settings(options.space, list(chosen))
+        read_in_a_step = {name: getattr(recipe, name) for name in READ_IN_A_STEP if name in names}
+        tuning = {
+            "space": options.space,
+            "tuning_seed": options.tuning_seed,
+            "tuning_trials": options.trials,
+            "tunings": options.tunings,
+            "read_in_a_step": {name: value for name, value in read_in_a_step.items() if value is not None},
+        }
+    if options.until is not None:
+        tuning |= {
+            "until": options.until,
+            "tuning_seed": options.first_seed or 0,
+            "tuning_trials": options.trials if options.tune else 1,
+            "tunings": options.seeds or 1,
+        }
+    return ComparisonPlan(
+        **{name: getattr(options, name) for name in copied},
+        task=task.name,
+        command=trainings.command,
+        seeds=options.seeds or 1,
+        budgets=tuple(sorted(options.budgets)),
+        steps=steps_of(data, recipe) if options.budgets != (1.0,) else 0,
+        examples=examples,
+        primary=primary,
+        models={name: replace(model, config=sized[name]) for name, model in chosen.items()},
+        headline=headline(task),
+        matching=matching,
+        baseline=task.stated_baseline,
+        tuned=not options.tune and options.until is None,
+        test_set=str(data.settings.get("test_set", "")),
+        plugins=used_plugins(task.name, metric_names(task), *(model.config for model in chosen.values())),
+        **tuning,
+    )
 
 
 def match_models(

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from selfattn.comparison.compare import compare, make_plan
+from selfattn.comparison.compare import compare
 from selfattn.comparison.options import MOST_SEEDS
 from selfattn.comparison.plan import ComparisonPlan
-from selfattn.comparison.preparation import prepare
+from selfattn.comparison.preparation import make_plan, prepare
 from selfattn.errors import SettingError, UserError, number_of, say
 from selfattn.evaluation.significance import FEWEST, drawn_again, improvement, interquartile_mean, mean_difference
 from selfattn.experiments.plan import check_out

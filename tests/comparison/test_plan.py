@@ -17,9 +17,9 @@ from third_party import isolated_registries
 from selfattn.codec import encode, fingerprint
 from selfattn.comparison import compare as compare_module
 from selfattn.comparison import tested, trainings
-from selfattn.comparison.compare import compare, make_plan
+from selfattn.comparison.compare import compare
 from selfattn.comparison.plan import ComparisonPlan, PlannedModel, Variant, read_plan
-from selfattn.comparison.preparation import prepare
+from selfattn.comparison.preparation import make_plan, prepare
 from selfattn.comparison.report import write_comparison
 from selfattn.data.dates.source import DateSource, EmbeddedDates, split_days
 from selfattn.errors import SettingError, UserError

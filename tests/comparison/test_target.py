@@ -15,9 +15,9 @@ from forging import differing
 from third_party import isolated_registries
 
 from selfattn.comparison import trainings as tuning
-from selfattn.comparison.compare import compare, forecast, make_plan
+from selfattn.comparison.compare import compare, forecast
 from selfattn.comparison.plan import ComparisonPlan, PlannedModel, Race, planned_trials, read_plan
-from selfattn.comparison.preparation import prepare
+from selfattn.comparison.preparation import make_plan, prepare
 from selfattn.data.pairs import Pair
 from selfattn.errors import SettingError
 from selfattn.evaluation.variances import compare_arrivals

@@ -11,9 +11,8 @@ import pytest
 from small_runs import Cli
 
 from selfattn.codec import write
-from selfattn.comparison.compare import make_plan
 from selfattn.comparison.plan import ComparisonPlan, planned_trials
-from selfattn.comparison.preparation import prepare
+from selfattn.comparison.preparation import make_plan, prepare
 from selfattn.comparison.together import compare_each, over_tasks, own_settings, read_together, remarks, together_lines
 from selfattn.errors import SettingError, UserError
 from selfattn.evaluation.significance import RunScores, mean_difference, score_runs

@@ -13,10 +13,10 @@ import pytest
 from selfattn.comparison import compare as compare_module
 from selfattn.comparison import preparation
 from selfattn.comparison import trainings as tuning
-from selfattn.comparison.compare import compare, make_plan
+from selfattn.comparison.compare import compare
 from selfattn.comparison.options import MOST_SEEDS, RUNS, TRIALS_TO_TARGET
 from selfattn.comparison.plan import ComparisonPlan, PlannedModel, read_plan, read_space
-from selfattn.comparison.preparation import prepare
+from selfattn.comparison.preparation import make_plan, prepare
 from selfattn.comparison.verify import verify
 from selfattn.errors import SettingError
 from selfattn.experiments.plan import write_plan
