@@ -240,12 +240,11 @@ def plugins_apart(plan: ComparisonPlan, runs: Sequence[Tested]) -> list[str]:
 
 def _is_as_planned(plan: ComparisonPlan, planned: Training, config: RunConfig) -> bool:
     """Whether a run, or a trial, has the seed, data and settings of the plan, tuned ones included."""
-    settings = {**plan.seal.decides.get("recipe", {}), "seed": planned.seed, **planned.model.training}  # type: ignore[dict-item]  # plain values
-    recipe = decode(TrainingConfig, settings, file="plan", advice=_ADVICE)
+    recipe = decode(TrainingConfig, plan.seal.decides.get("recipe", {}), file="plan", advice=_ADVICE)
     pairs = planned.variant.pairs
     data = dict(plan.seal.decides["data"]) | ({} if pairs is None else {"first": pairs})  # type: ignore[call-overload]  # plain values
     return (
-        config.training == planned.variant.applied_to(recipe, planned.steps)
+        config.training == planned.training_from(recipe)
         and config.model == planned.model.config
         and dict(config.data) == data
     )

@@ -157,19 +157,17 @@ def forecast(task: str | TaskData, **settings: Unpack[CompareSettings]) -> list[
         plan = make_plan(trainings, chosen)
         trials = list(chain.from_iterable(planned_trials(plan).values()))
         runs = plan.runs()
-        sizes = {step_key(job.name, replace(recipe, **job.model.training)): job for job in trials or runs}
-        seconds = step_seconds(
-            {key: (job.model.config, replace(recipe, **job.model.training)) for key, job in sizes.items()}, trainings
-        )
+        configs = [(job, job.training_from(recipe)) for job in trials or runs]
+        timed = {step_key(job.name, training): (job.model.config, training) for job, training in configs}
+        seconds = step_seconds(timed, trainings)
     sha256 = fingerprint(decisions(plan, trainings))
     plan = replace(plan, steps=steps_of(trainings.data(trainings.first_seed)[0], recipe))
     # Tuning has not chosen yet, so a model's final runs count as long as its trials on average.
     count = len(trials) + len(runs)
     taken: dict[str, list[float]] = {name: [] for name in plan.models}
-    for job in trials or runs:
-        steps = job.variant.applied_to(recipe, plan.steps_with(job.model.training)).max_steps
-        total = steps or plan.steps_with(job.model.training)
-        taken[job.name].append(total * seconds[step_key(job.name, replace(recipe, **job.model.training))])
+    for job, training in configs:
+        steps = training.max_steps or plan.steps_with(job.model.training)
+        taken[job.name].append(steps * seconds[step_key(job.name, training)])
     with connect_backend(trainings.workers, count) as (_, jobs):
         minutes = sum(map(mean, taken.values())) * count / len(taken) / jobs / 60
     lines = [f"{key}: {1000 * step:.1f} ms a step" for key, step in seconds.items()]

@@ -131,6 +131,10 @@ class Training:
         """Name of the run, such as ``transformer-seed0``."""
         return Path(self.path).name
 
+    def training_from(self, recipe: TrainingConfig) -> TrainingConfig:
+        """Return the configuration of the training: the recipe with its seed, tuned settings and length."""
+        return self.variant.applied_to(replace(recipe, seed=self.seed, **self.model.training), self.steps)
+
 
 @dataclass(frozen=True)
 class Race:
@@ -234,8 +238,8 @@ class ComparisonPlan(experiments.Plan):
         runs = []
         variant = self.variants[self.main]
         for number, name in product(range(self.tunings), self.models):
-            for trial in self.trials.get(name, ()):
-                if trial.chosen and trial.tuning == number:
+            for trial in self.tried(name, self.main, number):
+                if trial.chosen:
                     path = trial_path(name, trial.seed - self.tuning_seed)
                     model = self.models[name].at_point(dict[str, Any](trial.settings))
                     runs.append(Training(path, name, model, trial.seed, self.main, variant, leading=number == 0))
@@ -247,12 +251,15 @@ class ComparisonPlan(experiments.Plan):
             return (seed - self.tuning_seed) // self.tuning_trials
         return (seed - self.first_seed) % self.tunings
 
+    def tried(self, name: str, budget: float, tuning: int) -> list[TuningTrial]:
+        """Return the results of the trials of a tuning; none before it."""
+        place = (None if budget == self.main else budget, tuning)
+        return [trial for trial in self.trials.get(name, ()) if (trial.budget, trial.tuning) == place]
+
     def chosen(self, name: str, budget: float, seed: int) -> Mapping[str, Any]:
         """Return the settings that tuning chose for a run; empty without tuning."""
-        of_trials = None if budget == self.main else budget
-        place = (True, of_trials, self.tuning_of(seed))
-        trials = self.trials.get(name, ())
-        return next((t.settings for t in trials if (t.chosen, t.budget, t.tuning) == place), {})
+        trials = self.tried(name, budget, self.tuning_of(seed))
+        return next((trial.settings for trial in trials if trial.chosen), {})
 
     def steps_with(self, training: Mapping[str, Any]) -> int:
         """Return the steps of the full training with tuned settings: more where a step reads less."""

@@ -159,12 +159,11 @@ class Trainings(Runner[Training | Race]):
         data, tests = self.data(trial.seed, trial.variant.pairs)
         if not self.is_trained(trial):
             model = trial.model
-            recipe = replace(self.recipe, seed=trial.seed, **trial.model.training)
             config = RunConfig(
                 self.task.name,
                 model.preset,
                 model.config,
-                trial.variant.applied_to(recipe, trial.steps),
+                trial.training_from(self.recipe),
                 data.settings,
                 data.max_length,
                 longest_source=len(data.longest.source),

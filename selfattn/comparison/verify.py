@@ -116,9 +116,7 @@ def _check_outputs(run: Tested, items: int | None) -> tuple[Recomputation, Answe
 def _trials_again(comparison: Path, plan: ComparisonPlan, *, every: bool) -> Iterator[Recomputation]:
     """Validate the trials of the tuning again with their weights: all, or those alone that were chosen."""
     for (budget, name, tuning), planned in planned_trials(plan).items():
-        of_trials = None if budget == plan.main else budget
-        results = [t for t in plan.trials.get(name, ()) if (t.budget, t.tuning) == (of_trials, tuning)]
-        for trial, result in zip(planned, results, strict=False):
+        for trial, result in zip(planned, plan.tried(name, budget, tuning), strict=False):
             if result.valid is None or not (every or result.chosen):
                 continue
             path = comparison / trial.path
