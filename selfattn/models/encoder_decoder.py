@@ -18,15 +18,7 @@ from selfattn.attention.layer import MultiHeadAttention
 from selfattn.attention.masks import Mask
 from selfattn.layers.recurrent import RecurrentStack, RecurrentState
 from selfattn.layers.transformer import Dropout, Past, TokenEmbedding, TransformerBlock, run_stack
-from selfattn.models.protocol import (
-    OF_SOURCE,
-    AttentionMaps,
-    Decoded,
-    DecoderState,
-    EncoderMemory,
-    Seq2Seq,
-    token_by_token,
-)
+from selfattn.models.protocol import OF_SOURCE, Decoded, DecoderState, EncoderMemory, Seq2Seq, token_by_token
 
 
 class Encoder(nn.Module, ABC):
@@ -95,11 +87,9 @@ class EncoderDecoder(Seq2Seq):
         """Run the decoder."""
         return self.decoder(tokens, state, need_weights=need_weights)
 
-    def attention_maps(self, source: Tensor, target_in: Tensor, *, source_mask: Tensor) -> AttentionMaps:
-        """Return all weights; a part without attention contributes nothing."""
-        memory = self.encoder(source, source_mask, need_weights=True)
-        decoded, _ = self.advance(target_in, self.start(memory), need_weights=True)
-        return AttentionMaps(memory.weights, decoded.self_weights, decoded.cross_weights)
+    def encode_watched(self, source: Tensor, source_mask: Tensor) -> EncoderMemory:
+        """Run the encoder, with its weights; an RNN has none."""
+        return self.encoder(source, source_mask, need_weights=True)
 
 
 class TransformerEncoder(Encoder):

@@ -80,7 +80,13 @@ def _picked_of_source(leaf: Any, *, sources: Tensor, shared_by: int) -> Any:
 
 
 class Memory(Reorderable):
-    """What an encoder returns; each family has its own frozen dataclass."""
+    """What an encoder returns; each family has its own frozen dataclass.
+
+    Attributes:
+        weights: of the encoder's self-attention by layer, each ``[b h s s]``; default none.
+    """
+
+    weights: tuple[Tensor, ...] = ()
 
 
 class DecoderState(Reorderable):
@@ -185,6 +191,10 @@ class Seq2Seq(nn.Module, ABC):
     def encode(self, source: Tensor, source_mask: Tensor) -> Memory:
         """Read sources: ids ``[b s]`` int64 and mask ``[b s]`` bool (True = real token), padded on the right."""
 
+    def encode_watched(self, source: Tensor, source_mask: Tensor) -> Memory:
+        """Read sources as :meth:`encode` does, with the weights of self-attention; by default without any."""
+        return self.encode(source, source_mask)
+
     def start(self, memory: Any) -> DecoderState:
         """Return the state before the first target token; by default the memory, which then must be a state too."""
         if not isinstance(memory, DecoderState):
@@ -219,10 +229,10 @@ class Seq2Seq(nn.Module, ABC):
         return decoded.logits()
 
     def attention_maps(self, source: Tensor, target_in: Tensor, *, source_mask: Tensor) -> AttentionMaps:
-        """Return all attention weights for ``source`` and ``target_in``; by default those of the decoder alone."""
-        state = self.start(self.encode(source, source_mask))
-        decoded, _ = self.advance(target_in, state, need_weights=True)
-        return AttentionMaps((), decoded.self_weights, decoded.cross_weights)
+        """Return all attention weights for ``source`` and ``target_in``."""
+        memory = self.encode_watched(source, source_mask)
+        decoded, _ = self.advance(target_in, self.start(memory), need_weights=True)
+        return AttentionMaps(memory.weights, decoded.self_weights, decoded.cross_weights)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         """Move or convert all tensors. Tied weights stay tied, also when they leave the meta device."""
