@@ -29,8 +29,8 @@ from selfattn.processes import choose_device, default_threads, use_threads
 from selfattn.runs.directory import CHECKPOINT, CURVE, METRICS, UNFINISHED, RunDirectory, check_place
 from selfattn.runs.load import build_model, check_default_device, kept_name, kept_steps, load
 from selfattn.runs.record import RunConfig, RunRecord, commit, machine, used_plugins, versions
+from selfattn.runs.resume import reopen
 from selfattn.runs.run import Run
-from selfattn.runs.start import reopen
 from selfattn.runs.training_set import TrainingSet
 from selfattn.streams import alone
 from selfattn.training.checkpoint import CheckpointFile
