@@ -219,8 +219,8 @@ class _Section:
             at_edge = sum(rate.at_edge for rate in result.rates)
             edge = words("edge", count=at_edge, all=len(result.rates)) if at_edge else None
             fixed = all(len(rate.tried) == 1 for rate in result.rates)
-            head = "rates.quick" if self.record.quick else "rates.fixed" if fixed else "rates"
-            yield blocks.Paragraph(words(head), edge, note=True)
+            head = "rates.fixed" if fixed else "rates"
+            yield blocks.Paragraph(words("rates.quick" if self.record.quick else head), edge, note=True)
             yield blocks.Facts(tuple(self.rates()), wide=True)
         yield blocks.Paragraph(words("code"), note=True, code=type(self.claim).__module__)
 
@@ -237,7 +237,8 @@ class _Section:
         rows = [self.control(control) for control in judgement.controls]
         for place, contrast in enumerate(judgement.contrasts):
             label = self.claim.say(f"contrast.{contrast.name}")
-            mark = words("met.yes" if contrast.met else "met.opposed" if contrast.opposed else "met.no")
+            missed = "met.opposed" if contrast.opposed else "met.no"
+            mark = words("met.yes" if contrast.met else missed)
             name = label if place < of_rule else words("of_condition", what=label)
             p = "–" if self.result.theorem else bare_p_text(contrast.p)
             rows.append(blocks.Row((name, self.mean(contrast), self.need(contrast), mark, p)))

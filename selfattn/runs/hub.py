@@ -196,7 +196,9 @@ def _public(value: Any, name: str = "") -> Any:
     if isinstance(value, str):
         is_dataset = name == "hub" and re.fullmatch(_NAME, value) and not Path(value).exists()
         is_path = name == "hub" or name.endswith("path") or (os.sep in value and Path(value).exists())
-        return value if is_dataset else _file_name(value) if is_path else public_text(value)
+        if is_dataset:
+            return value
+        return _file_name(value) if is_path else public_text(value)
     if isinstance(value, Mapping):
         return {key: _public(part, str(key)) for key, part in value.items()}
     return [_public(part, name) for part in value] if isinstance(value, (list, tuple)) else value

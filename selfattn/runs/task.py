@@ -394,8 +394,7 @@ def make_task(task: str | TaskData, settings: Mapping[str, Any] | None = None) -
         if settings:
             raise UserError(f"{', '.join(settings)}: the task has its options already; set them where it is made")
         return task
-    built: TaskData = TASKS[task](**(settings or {}))
-    return built
+    return task_class(task)(**(settings or {}))
 
 
 def task_of_run(config: RunConfig, where: str) -> TaskData:

@@ -129,7 +129,9 @@ class Dates(TaskData):
 
     def test_items(self, quick: bool) -> int | None:
         """Return 1,000 or 5,000 dates; None (the full test part) for files."""
-        return None if self.options.data else 1000 if quick else 5000
+        if self.options.data:
+            return None
+        return 1000 if quick else 5000
 
     @classmethod
     def subject(cls) -> Subject:

@@ -270,8 +270,9 @@ class Translation(TaskData):
         self.language = options.target
         self.stated_baseline = baselines.stated_baseline(tests.baseline, tests.baseline_source, options.target)
         self.validated = 1 if options.is_cldr else 2  # exact match, and of sentences BLEU
-        # Default: greedy for phrases, a beam for sentences.
-        beam = tests.beam if tests.beam is not None else 1 if options.is_cldr else 5
+        beam = tests.beam
+        if beam is None:  # greedy for phrases, a beam for sentences
+            beam = 1 if options.is_cldr else 5
         usual = 0.0 if options.is_cldr or beam == 1 else 1.0
         penalty = usual if tests.length_penalty is None else tests.length_penalty
         self.decoding = DecodingOptions(beam=beam, length_penalty=penalty)
