@@ -379,12 +379,7 @@ def json_rows(
                 "state": state_of(output),
                 "score": output.score,
                 "output": output.text,
-                "source_tokens": detail.source_tokens,
-                "tokens": detail.tokens,
             }
-            if detail.token_scores is not None:
-                values["token_scores"] = detail.token_scores
-            if detail.alignment is not None:
-                values["alignment"] = detail.alignment
+            values |= {name: value for name, value in vars(detail).items() if value is not None}
             rows.append(json.dumps(values, ensure_ascii=on_terminal) + "\n")
     return "".join(rows).encode()
