@@ -35,6 +35,7 @@ from selfattn.results.record import AttentionExample, ModelAttention
 from selfattn.words.messages import LANGS, SOURCE, Message, TextLike, catalogue, message, text_of, texts_of
 
 _MOST = 1_700_000  # characters of JSON; keeps the page under 3 MB
+_ROUNDING = 1e-3  # weights are kept with four decimals
 # Printable ASCII that JSON and HTML leave as it is. A code for each thousandth: one character, from 78 on two; the last
 # twelve characters announce a second one.
 _SYMBOLS = "".join(chr(code) for code in range(33, 127) if chr(code) not in '"\\<>')
@@ -237,17 +238,21 @@ def _legend(explorer: dict[str, Any]) -> list[Message]:
         "attention.note.end": "⏎" in tokens,
         "attention.note.beginning": "⊢" in tokens,
         "attention.note.gold": any(example["hasGold"] for example in explorer["examples"]),
+        "attention.note.beyond": any(example["isBeyond"] for example in explorer["examples"]),
     }
     return [message(key) for key, is_shown in shows.items() if is_shown]
 
 
 def _example(example: AttentionExample, names: Iterable[str]) -> dict[str, Any]:
     models = {name: model for name in names if (model := example.models.get(name)) and model.maps}
+    maps = chain.from_iterable(model.maps for model in models.values())
+    weights = chain.from_iterable(row for shown_map in maps for row in shown_map.weights)
     return {
         "source": example.source,
         "target": example.target or next((model.prediction for model in models.values()), ""),
         "format": example.format,
         "hasGold": bool(example.gold),
+        "isBeyond": any(not -_ROUNDING < weight < 1 + _ROUNDING for weight in weights),
         "models": {name: _model(example, model) for name, model in models.items()},
     }
 

@@ -9,7 +9,7 @@ from itertools import chain, combinations
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from annotated_types import Ge, Gt, Le, MinLen
+from annotated_types import Ge, Gt, MinLen
 
 from selfattn import codec
 from selfattn.codec import Plain
@@ -31,9 +31,7 @@ from selfattn.results.quality import (
 from selfattn.results.subject import NO_SUBJECT, Subject
 
 SCHEMA = 3
-_ROUNDING = 1e-3  # weights are kept with four decimals
 Kind = Literal["cross", "blocking", "gradient", "encoder", "decoder"]
-Weight = Annotated[float, Ge(-_ROUNDING), Le(1 + _ROUNDING)]
 
 
 @dataclass(frozen=True)
@@ -44,13 +42,14 @@ class AttentionMap(Plain):
     step's distribution moves, as total variation), and by `gradient` times input (shares of a row).
 
     Row k of a `cross` or `decoder` map belongs to the step that predicts target token k. The columns of a `decoder` map
-    are what the decoder has read: the beginning-of-sequence token, then the target without its last token.
+    are what the decoder has read: the beginning-of-sequence token, then the target without its last token. Weights of
+    the delta rule may be negative or above 1.
     """
 
     kind: Kind
     layer: int
     head: int
-    weights: tuple[tuple[Weight, ...], ...]
+    weights: tuple[tuple[float, ...], ...]
 
 
 @dataclass(frozen=True)

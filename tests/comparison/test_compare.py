@@ -182,10 +182,20 @@ def test_all_means_every_preset() -> None:
         resolve_models(Dates(), CompareOptions(models=("all", "transformer"), out=Path("out")))
 
 
+def test_weights_of_the_delta_rule_below_zero_are_kept_and_the_page_says_how_they_are_drawn(tmp_path: Path) -> None:
+    training = {"epochs": 1, "items_per_epoch": 16, "validation_items": 5, "quick": True, "test_items": 4}
+    record, files = compare("dates", models=("transformer-delta",), out=tmp_path / "out", **training)
+    maps = record.attention.examples[0].models["transformer-delta"].maps
+    assert min(weight for one in maps for row in one.weights for weight in row) < -0.01
+    assert "Weights of the delta rule may be below 0" in files.html.read_text()
+
+
 @pytest.mark.slow
 def test_every_preset_takes_part(tmp_path: Path) -> None:
     training = {"epochs": 1, "items_per_epoch": 64, "validation_items": 5}
-    record, files = compare("dates", models=("all",), quick=True, out=tmp_path / "out", test_items=20, **training)
+    record, files = compare(
+        "dates", models=("all",), quick=True, apart=True, out=tmp_path / "out", test_items=20, **training
+    )
     assert [model.name for model in record.models] == list(PRESETS)
     shown = record.attention.examples[0].models
     assert set(shown) == {name for name, preset in PRESETS.items() if preset.attention}
