@@ -48,14 +48,9 @@ LAYERS = [
 # The libraries that a package may import, where that is laid down.
 STANDARD = set(sys.stdlib_module_names)
 LIBRARIES = {
-    "errors": set(),
-    "registry": set(),
-    "stubs": set(),
-    "files": {"filelock", "safetensors"},
-    "codec": {"pydantic", "pydantic_core"},
-    "streams": {"torch"},
-    "attention": {"torch", "einops"},
-}
+    "errors": set(), "registry": set(), "stubs": set(), "files": {"filelock", "safetensors"},
+    "codec": {"pydantic", "pydantic_core"}, "streams": {"torch"}, "attention": {"torch", "einops"},
+}  # fmt: skip
 _OF_THE_TOP = {"rich", "cyclopts", "jinja2", "datasets"}
 FORBIDDEN = {
     "cli": {"torch", "numpy"},

@@ -32,16 +32,11 @@ from selfattn.words.messages import LANGS
 @pytest.mark.parametrize(
     ("need", "bound", "mean", "met", "opposed"),
     [
-        ("above", 0.1, 0.1, False, False),
-        ("above", 0.1, 0.0, False, True),
-        ("below", 0.1, 0.0, True, False),
-        ("below", 0.1, 0.2, False, True),
-        ("within", 0.1, 0.0, True, False),
-        ("within", 0.1, 0.1, False, False),
-        ("within", 0.1, -0.1, False, False),
-        ("within", 0.1, -0.2, False, True),
+        ("above", 0.1, 0.1, False, False), ("above", 0.1, 0.0, False, True), ("below", 0.1, 0.0, True, False),
+        ("below", 0.1, 0.2, False, True), ("within", 0.1, 0.0, True, False), ("within", 0.1, 0.1, False, False),
+        ("within", 0.1, -0.1, False, False), ("within", 0.1, -0.2, False, True),
     ],
-)
+)  # fmt: skip
 def test_a_contrast_is_met_opposed_or_neither(need: Need, bound: float, mean: float, met: bool, opposed: bool) -> None:
     result = contrast("c", [mean + wobble for wobble in (-0.02, -0.01, 0.0, 0.01, 0.02)], need, bound)
     assert (result.met, result.opposed) == (met, opposed)

@@ -13,13 +13,9 @@ from selfattn.runs.run import Run
 
 TEXT = "November 13, 2008"
 COMMANDS: dict[str, tuple[str, ...]] = {
-    "predict": (),
-    "evaluate": ("--data", "PAIRS"),
-    "score": ("--data", "PAIRS"),
-    "align": ("--data", "PAIRS"),
-    "heads": ("--data", "PAIRS"),
-    "attention": (TEXT,),
-}
+    "predict": (), "evaluate": ("--data", "PAIRS"), "score": ("--data", "PAIRS"), "align": ("--data", "PAIRS"),
+    "heads": ("--data", "PAIRS"), "attention": (TEXT,),
+}  # fmt: skip
 
 
 @pytest.fixture

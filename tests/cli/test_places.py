@@ -10,24 +10,13 @@ from selfattn.runs.run import Run
 from selfattn.runs.train import train
 
 COMMANDS = (
-    "predict RUN",
-    "predict RUN --engine onnx",
-    "evaluate RUN",
-    "evaluate RUN --against RUN",
-    "score RUN --data PAIRS",
-    "align RUN --data PAIRS",
-    "attention RUN 1/2/03",
-    "heads RUN --data PAIRS --out NEW",
-    "demo RUN --out NEW/demo.html",
-    "average RUN",
-    "average RUN --out NEW/average",
-    "export RUN --to onnx",
+    "predict RUN", "predict RUN --engine onnx", "evaluate RUN", "evaluate RUN --against RUN",
+    "score RUN --data PAIRS", "align RUN --data PAIRS", "attention RUN 1/2/03", "heads RUN --data PAIRS --out NEW",
+    "demo RUN --out NEW/demo.html", "average RUN", "average RUN --out NEW/average", "export RUN --to onnx",
     "tokenizer inspect RUN --text 1/2",
     "train dates --init-from RUN --max-steps 1 --validation-items 4 --out NEW/run",
-    "train dates --config RUN --max-steps 1 --out NEW/run",
-    "verify RUN",
-    "report RUN --out NEW/report",
-)
+    "train dates --config RUN --max-steps 1 --out NEW/run", "verify RUN", "report RUN --out NEW/report",
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")

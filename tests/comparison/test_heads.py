@@ -18,13 +18,10 @@ from selfattn.training.config import TrainingConfig
 @pytest.mark.parametrize(
     ("preset", "expected"),
     [
-        ("transformer", True),
-        ("rnn-attention", True),
-        ("decoder-only", True),
-        ("rnn-plain", False),
+        ("transformer", True), ("rnn-attention", True), ("decoder-only", True), ("rnn-plain", False),
         ("transformer-linear", False),
     ],
-)
+)  # fmt: skip
 def test_which_models_have_heads_that_can_be_left_out(preset: str, expected: bool, tmp_path: Path) -> None:
     """In a decoder, linear attention computes all heads in one state."""
     model = build(preset, vocab_size=11).eval()

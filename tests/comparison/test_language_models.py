@@ -34,15 +34,9 @@ LINES = [f"{name} saw {other} {where} {number}." for name in ("Ann", "Ben", "Cy"
          for where in ("at home", "in town") for number in range(12)]  # fmt: skip
 SMALL = ("stack.dim=8", "stack.num_heads=2", "stack.ffn_dim=8", "stack.num_layers=1")
 SETTINGS: dict[str, Any] = {
-    "models": ("first=decoder-only", "second=decoder-only"),
-    "set": SMALL,
-    "seeds": 2,
-    "quick": True,
-    "max_steps": 3,
-    "validation_items": 10,
-    "context": 16,
-    "jobs": 1,
-}
+    "models": ("first=decoder-only", "second=decoder-only"), "set": SMALL, "seeds": 2, "quick": True, "max_steps": 3,
+    "validation_items": 10, "context": 16, "jobs": 1,
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -146,15 +146,10 @@ def test_multi30k(shared_data: RealData) -> None:
 
 def test_each_row_is_kept_or_counted_for_the_first_step_that_meets_it() -> None:
     rows: list[RawPair | BadRecord] = [
-        RawPair(1, "good", "gut"),
-        BadRecord(2, "1 column(s), not 2", lines=3),
-        RawPair(5, "bad \udcff", "ok"),
-        RawPair(6, "  ", ""),
-        RawPair(7, "text", "\x00\u00a0"),
-        RawPair(8, "x" * 11, "y"),
-        RawPair(9, " e\u0301 ", "t\x00"),
-        RawPair(10, "\ud800", ""),
-    ]
+        RawPair(1, "good", "gut"), BadRecord(2, "1 column(s), not 2", lines=3), RawPair(5, "bad \udcff", "ok"),
+        RawPair(6, "  ", ""), RawPair(7, "text", "\x00\u00a0"), RawPair(8, "x" * 11, "y"),
+        RawPair(9, " e\u0301 ", "t\x00"), RawPair(10, "\ud800", ""),
+    ]  # fmt: skip
     tally = Tally("train", "f")
     kept = list(clean_rows(rows, CleaningOptions(max_characters=10), tally, limited=True))
     assert kept == [RawPair(1, "good", "gut"), RawPair(9, "é", "t")]

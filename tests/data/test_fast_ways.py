@@ -24,14 +24,8 @@ def test_loose_texts_are_the_letters_and_digits(text: str) -> None:
 
 
 ENDINGS = [
-    "one",
-    "one\n",
-    "one\r\n\r\ntwo",
-    "\n\n",
-    "\ufeffone\ntwo\n",
-    "one\x0btwo\u2028three\rfour\n",
-    "é한\n" * 3 + "€",
-]
+    "one", "one\n", "one\r\n\r\ntwo", "\n\n", "\ufeffone\ntwo\n", "one\x0btwo\u2028three\rfour\n", "é한\n" * 3 + "€",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("text", ENDINGS)

@@ -213,14 +213,9 @@ DOCUMENTS = {
     "book.ods": ("PK\x03\x04mimetypeapplication/vnd.oasis.opendocument", "a document of an office program"),
 }
 READERS: tuple[Callable[[Path], object], ...] = (
-    read_pairs,
-    lambda path: PairFiles((path, path.with_name("other.tsv"))).groups,
-    lambda path: list(lines_of(path)),
-    read_text_lines,
-    read_texts,
-    lambda path: read_column(path, "1"),
-    LearnedFile.learn,
-)
+    read_pairs, lambda path: PairFiles((path, path.with_name("other.tsv"))).groups, lambda path: list(lines_of(path)),
+    read_text_lines, read_texts, lambda path: read_column(path, "1"), LearnedFile.learn,
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)

@@ -226,14 +226,11 @@ def _convert(config: Any, folder: Path, end: float = 0.0) -> tuple[Any, CharToke
 @pytest.mark.parametrize(
     "changes",
     [
-        {"norm_first": False},
-        {"activation": "gelu"},
-        {"activation": "silu", "scale_embedding": False},
-        {"sinusoid_layout": "halves"},
-        {"position": "learned"},
+        {"norm_first": False}, {"activation": "gelu"}, {"activation": "silu", "scale_embedding": False},
+        {"sinusoid_layout": "halves"}, {"position": "learned"},
     ],
     ids=str,
-)
+)  # fmt: skip
 def test_settings_that_it_holds(changes: dict[str, Any], tmp_path: Path) -> None:
     stack = dataclasses.replace(STACK, **changes)
     model, _ = _convert(EncoderDecoderConfig(encoder=stack, decoder=dataclasses.replace(stack, num_layers=1)), tmp_path)

@@ -278,20 +278,11 @@ def seal(path: Path, changes: dict[str, Any], checksum: bool = True) -> None:
 
 SUFFIXES = (".json", ".jsonl", ".gz", ".model", ".safetensors")
 ON_A_RUN = (
-    "predict RUN",
-    "predict RUN --beam 2",
-    "evaluate RUN",
-    "score RUN --data PAIRS",
-    "align RUN --data PAIRS",
-    "attention RUN text --save NEW.json",
-    "demo RUN --out NEW.html",
-    "export RUN --to onnx --out NEW",
-    "push RUN a/b --no-test",
-    "tokenizer inspect RUN --text text",
-    "train TASK --config RUN --resume --out RUN",
-    "train TASK --init-from RUN --max-steps 1 --validation-items 4 --out NEW",
-    "report RUN --out NEW",
-)
+    "predict RUN", "predict RUN --beam 2", "evaluate RUN", "score RUN --data PAIRS", "align RUN --data PAIRS",
+    "attention RUN text --save NEW.json", "demo RUN --out NEW.html", "export RUN --to onnx --out NEW",
+    "push RUN a/b --no-test", "tokenizer inspect RUN --text text", "train TASK --config RUN --resume --out RUN",
+    "train TASK --init-from RUN --max-steps 1 --validation-items 4 --out NEW", "report RUN --out NEW",
+)  # fmt: skip
 ON_A_COMPARISON = (
     "verify RUN", "report RUN --out NEW --tables NEW.tables", "claims page RUN --out NEW",
     "compare dates --quick --models rnn-plain --max-steps 1 --jobs 1 --resume --out RUN",

@@ -243,17 +243,9 @@ def old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 OLD_CORPUS: dict[str, Any] = {
-    "source": "en",
-    "target": "de",
-    "data": "train.tsv",
-    "valid": "valid.tsv",
-    "test": ("iid=iid.tsv", "gen=gen.tsv"),
-    "keep_duplicates": True,
-    "max_ratio": 4.0,
-    "tokenizer": "characters",
-    "max_steps": 4,
-    "validate_every": 2,
-}
+    "source": "en", "target": "de", "data": "train.tsv", "valid": "valid.tsv", "test": ("iid=iid.tsv", "gen=gen.tsv"),
+    "keep_duplicates": True, "max_ratio": 4.0, "tokenizer": "characters", "max_steps": 4, "validate_every": 2,
+}  # fmt: skip
 OLD_FILES: dict[str, Any] = {"data": "days.tsv", "columns": ("2", "3"), "max_steps": 2}
 SMALL: dict[str, Any] = {
     "model": "rnn-plain",

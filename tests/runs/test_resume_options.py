@@ -26,35 +26,17 @@ PAIRS: dict[str, Any] = {"source": "en", "target": "de", "data": ("a.tsv", "b.ts
 
 # The task, the options that a run was begun with, and another value for each option: of the training ...
 TRAINING: dict[str, Any] = {
-    "seed": 1,
-    "epochs": ({"epochs": 2, "max_steps": None, "items_per_epoch": 16}, 3),
-    "max_steps": 3,
-    "items_per_epoch": ({"epochs": 1, "max_steps": None, "items_per_epoch": 16}, 24),
-    "batch_size": 9,
-    "max_tokens": 99,
-    "accumulate": 2,
-    "lr": 0.1,
-    "schedule": "constant",
-    "warmup": 0.5,
-    "warmup_steps": 1,
-    "weight_decay": 0.5,
-    "betas": (0.5, 0.5),
-    "clip_norm": 9.0,
-    "label_smoothing": 0.3,
-    "r_drop": 0.5,
-    "teacher_forcing": 0.5,
-    "teacher_forcing_end": 0.5,
-    "precision": "bfloat16",
-    "average": "ema",
+    "seed": 1, "epochs": ({"epochs": 2, "max_steps": None, "items_per_epoch": 16}, 3), "max_steps": 3,
+    "items_per_epoch": ({"epochs": 1, "max_steps": None, "items_per_epoch": 16}, 24), "batch_size": 9,
+    "max_tokens": 99, "accumulate": 2, "lr": 0.1, "schedule": "constant", "warmup": 0.5, "warmup_steps": 1,
+    "weight_decay": 0.5, "betas": (0.5, 0.5), "clip_norm": 9.0, "label_smoothing": 0.3, "r_drop": 0.5,
+    "teacher_forcing": 0.5, "teacher_forcing_end": 0.5, "precision": "bfloat16", "average": "ema",
     "ema_decay": ({"average": "ema"}, 0.5),
-    "average_last": ({"average": "last", "max_steps": 8, "average_last": 1}, 2),
-    "validation_items": 5,
-    "validate_every": 2,
-    "patience": 3,
-    "target_exact_match": 0.5,
+    "average_last": ({"average": "last", "max_steps": 8, "average_last": 1}, 2), "validation_items": 5,
+    "validate_every": 2, "patience": 3, "target_exact_match": 0.5,
     "look_items": ({"target_exact_match": 1.0, "look_items": 2}, 3),
     "guided": ({"model": "rnn-attention", "guided": 0.05}, 0.1),
-}
+}  # fmt: skip
 # ... of every command that trains ...
 MODEL: dict[str, Any] = {
     "model": "rnn-attention",

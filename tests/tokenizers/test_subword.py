@@ -118,20 +118,9 @@ def test_bpe_dropout_by_hand() -> None:
 
 CHANCE = random.Random(3)
 WORDS = [
-    "new",
-    "newer",
-    "lowest",
-    "é",
-    "한국어",
-    "2009",
-    "12.5",
-    "<unk>",
-    "a<pad>b",
-    "<0x41>",
-    "x\u2581y",
-    "\u2585",
+    "new", "newer", "lowest", "é", "한국어", "2009", "12.5", "<unk>", "a<pad>b", "<0x41>", "x\u2581y", "\u2585",
     "\ud800",
-]
+]  # fmt: skip
 ODD = [" ".join(CHANCE.choices(WORDS, k=CHANCE.randrange(8))) for _ in range(300)]
 ODD += ["", " ", "  ", "a ", " a", "a  b", "a\x00b c", "e\u3000f\u00a0g", "new\nlow"]
 
