@@ -93,5 +93,4 @@ def test_gradients_of_many_blocks_are_summed_in_float32(dtype: torch.dtype) -> N
     query, key = torch.zeros(1, 1, 1024, 1, dtype=dtype), torch.zeros(1, 1, 1, 1, dtype=dtype, requires_grad=True)
     v = torch.full((1,), 1 / 4, dtype=dtype)
     summed_tanh(query, key, v, block_elements=1).sum().backward()
-    assert key.grad is not None
     assert key.grad.item() == 256

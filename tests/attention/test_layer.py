@@ -107,7 +107,6 @@ def test_what_join_makes_of_the_heads_is_what_is_projected(close: Close, shared_
     keys = replace(layer.project_context(context), shared_by=shared_by)
     steps = layer(x, context.repeat_interleave(shared_by, dim=0), need_weights=True)
     value = keys.value.repeat_interleave(shared_by, dim=0)
-    assert steps.weights is not None
     heads = (steps.weights @ value).transpose(1, 2).flatten(2)  # [b i (h c)]
     expected = layer.out_proj(layer.gate(x).sigmoid() * heads)
     close(layer(x, keys).output, expected)

@@ -87,7 +87,6 @@ def test_it_grows_in_place_until_its_memory_is_used_up() -> None:
     parts = [entries(1), entries(1)]
     cache = Cache(parts[0]).append(parts[1])
     store = cache.store
-    assert store is not None
     assert len(store.memory) == 18  # twice what is there, and 14
     for length in range(3, 20):
         parts.append(entries(1))
@@ -130,7 +129,6 @@ def test_positions_of_all_rows_meet_those_of_each(shapes: tuple[tuple[int, ...],
         for place, shape in enumerate(shapes)
     ]
     joint = Cache(parts[0]).append(parts[1]).entries.positions
-    assert joint is not None
     rows = [part.positions.expand(2, -1) for part in parts if part.positions is not None]
     assert torch.equal(joint.expand(2, -1), torch.cat(rows, dim=-1))
     assert joint.dim() == max(map(len, shapes))

@@ -120,7 +120,6 @@ def test_the_same_weights_as_attention_and_as_an_rnn(kind: str, padded: bool) ->
     torch.testing.assert_close(as_rnn.output[real], as_attention[real], rtol=1e-5, atol=1e-6)
     assert isinstance(state, AttentionState)
     assert state.position.tolist() == [70] * 3
-    assert weights is not None
     assert (weights[..., ~causal_mask(70, 70)] == 0).all()
     assert not padded or (weights.transpose(1, 3)[~tokens] == 0).all()
 
@@ -135,7 +134,6 @@ def test_a_weight_is_the_derivative_of_an_output_by_a_projected_value(kind: str,
     heads: list[Tensor] = []
     layer.out_proj.register_forward_pre_hook(lambda module, arguments: heads.append(arguments[0]))
     weights = layer(x, context, mask=mask, causal=causal, need_weights=True).weights
-    assert weights is not None
     group = 2 // layer.num_kv_heads
     for b, h, i in ((0, 0, 4), (0, 1, 2), (1, 1, 4), (2, 0, 3)):
         output = heads[0][b, i].view(2, 3)[h, 0]
@@ -199,7 +197,6 @@ def test_features_of_low_numbers_do_not_vanish(dtype: torch.dtype) -> None:
         score=make_score("linear", 1, 1),
         need_weights=True,
     ).weights
-    assert weights is not None
     torch.testing.assert_close(weights.flatten(), key.float().softmax(dim=-1).to(dtype))
 
 
@@ -214,7 +211,6 @@ def test_the_features_and_their_derivative_at_zero() -> None:
 def test_not_causal_is_the_memory_behind_the_last_key() -> None:
     layer, x, context = layer_of("delta"), torch.randn(3, 5, 6), torch.randn(3, 7, 6)
     _, state = layer.advance(context, None, causal=True)
-    assert state is not None
     query = layer.project_query(x)
     expected = layer.out_proj((query @ state.memory).transpose(1, 2).flatten(2))
     torch.testing.assert_close(layer(x, context).output, expected, rtol=1e-5, atol=1e-6)
@@ -260,6 +256,5 @@ def test_compiled_under_torch_func_and_autocast(kind: str) -> None:
     torch.testing.assert_close(rows, layer(x, causal=True).output)
     with torch.autocast("cpu", torch.bfloat16):
         attended, state = layer.advance(x, None, causal=True)
-    assert state is not None
     assert state.memory.dtype == torch.float32
     torch.testing.assert_close(attended.output.float(), layer(x, causal=True).output, rtol=0.1, atol=0.05)

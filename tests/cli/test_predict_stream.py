@@ -32,7 +32,6 @@ class Measured(io.BytesIO):
     most = 0
 
     def read1(self, size: int | None = -1) -> bytes:
-        assert size is not None
         assert size > 0
         self.most = max(self.most, size)
         return super().read1(size)
@@ -128,8 +127,6 @@ def test_a_pipe_that_stays_open_is_answered_as_lines_come(runs: dict[str, Run]) 
     command = [sys.executable, "-m", "selfattn.cli", "predict", str(run.path)]
     pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True}
     with subprocess.Popen(command, **pipes, env={**os.environ, "OMP_NUM_THREADS": "1"}) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
         for text, expected in (("1/2/03\n", answers[:1]), ("4/5/06\n7/8/09\n", answers[1:])):
             process.stdin.write(text)
             process.stdin.flush()

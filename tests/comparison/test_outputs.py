@@ -16,7 +16,7 @@ from small_runs import words
 
 from selfattn import compare_outputs
 from selfattn.errors import UserError
-from selfattn.report.blocks import Strip, Table
+from selfattn.report.blocks import Table
 from selfattn.report.sections.quality import buckets_section
 from selfattn.report.text import markdown_of
 from selfattn.report.write import document
@@ -110,7 +110,6 @@ def test_one_file_each_says_first_what_it_cannot_show(tmp_path: Path) -> None:
     right = references()
     systems = {"a": [outputs(0.1, 1, right)], "b": [outputs(0.5, 2, right)]}
     record, _ = compare_outputs(right, systems, out=tmp_path, metric="bleu", language="en")
-    assert record.interval is not None
     assert record.interval.over == "items"
     lead = document(record).verdict.lead
     assert "a is ahead" in lead.say("en")
@@ -174,12 +173,9 @@ def test_the_axis_of_parts_has_room_for_all_their_scores(tmp_path: Path) -> None
     highest = 0.0
     for table in (block for block in buckets_section(record) if isinstance(block, Table)):
         axis = table.columns[2].axis
-        assert axis is not None
         for row in table.rows:
             strip = row.cells[2]
-            assert isinstance(strip, Strip)
             for _, score in strip.entries:
-                assert score is not None
                 assert (score.high or score.mean) <= axis.top
                 highest = max(highest, score.mean)
     assert highest > 1.2 * max(model.metrics["bleu"].high or 0 for model in record.models)

@@ -16,7 +16,7 @@ from third_party import isolated_registries
 
 from selfattn.comparison import trainings as tuning
 from selfattn.comparison.compare import compare, forecast
-from selfattn.comparison.plan import ComparisonPlan, PlannedModel, Race, planned_trials, read_plan
+from selfattn.comparison.plan import ComparisonPlan, PlannedModel, planned_trials, read_plan
 from selfattn.comparison.preparation import make_plan, prepare
 from selfattn.data.pairs import Pair
 from selfattn.errors import SettingError
@@ -152,7 +152,6 @@ def test_pruning_never_changes_the_choice(monkeypatch, order):
 
     def run(races):
         (race,) = races
-        assert isinstance(race, Race)
         best = float("inf")
         for trial in race.trials:
             need = needs[trial.path]

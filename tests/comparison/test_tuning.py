@@ -173,11 +173,9 @@ def test_runs_are_compared_as_clusters_of_their_tunings(tuned: Path) -> None:
     record = read_record(tuned / "results.json")
     plan = read_plan(tuned)
     assert [model.tunings for model in record.models] == [(0, 1)] * 2
-    assert record.tuning is not None
     assert (record.tuning.trials, record.tuning.tunings, record.tuning.is_common) == (2, 2, True)
     for run in plan.runs():
         assert run.model.training == {**plan.chosen(run.name, 1.0, run.seed)}
-    assert record.plan is not None
     assert record.plan.departures == ()
     assert not [gate for gate in record.gates if gate.name == "same training" and not gate.passed]
     checked = list(verify(tuned))
@@ -200,5 +198,4 @@ def test_a_comparison_that_was_stopped_while_tuning_goes_on(
     record, _ = compare("dates", out=tuned_copy, resume=True, **given | tuning_settings)
     before = read_record(tuned / "results.json")
     assert [model.metrics for model in record.models] == [model.metrics for model in before.models]
-    assert record.plan is not None
     assert record.plan.departures == ()

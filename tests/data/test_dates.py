@@ -199,7 +199,6 @@ def test_what_can_be_read_as_two_days_has_its_locale_in_front(probe: Probe) -> N
         front, _, text = pair.source.partition(" ")
         assert front == f"[{pair.tag[:5]}]"
         numbers = re.search(r"([0-9]+)/([0-9]+)/", text)  # such as 3/4/2110 AD, or Mon, 3/4/2110
-        assert numbers is not None
         first, second = map(int, numbers.groups())
         assert first != second
         assert max(first, second) <= 12

@@ -86,9 +86,7 @@ POSITIONS = ("none", "sinusoidal", "rotary", "alibi", "t5")
 def language_model(position: str = "sinusoidal", *, prefix: bool = False) -> DecoderOnly:
     stack = TransformerConfig(dim=8, num_heads=2, num_layers=2, ffn_dim=11, position=position)  # type: ignore[arg-type]  # a str of parametrize
     config = DecoderOnlyConfig(stack=stack, bidirectional_prefix=prefix)
-    model = build(config, vocab_size=len(LETTERS), pad_id=0, seed=5).eval()
-    assert isinstance(model, DecoderOnly)
-    return model
+    return build(config, vocab_size=len(LETTERS), pad_id=0, seed=5).eval()
 
 
 @pytest.mark.parametrize("position", [*POSITIONS, "gru"])

@@ -35,7 +35,7 @@ from selfattn.models.families import (
     TransformerConfig,
 )
 from selfattn.models.inside import trace_model
-from selfattn.models.protocol import EncoderMemory, Seq2Seq
+from selfattn.models.protocol import Seq2Seq
 from selfattn.tokenizers.listed import CharTokenizer, LetterTokenizer, WordTokenizer
 from selfattn.tokenizers.subword import SubwordSettings, SubwordTokenizer
 
@@ -182,7 +182,6 @@ def without(model: Seq2Seq, source: list[int], blocked: list[int], given: list[i
     mask[0, blocked] = False
     with torch.inference_mode():
         memory = model.encode(ids, mask)
-        assert isinstance(memory, EncoderMemory)
         if memory.final is not None:
             memory = replace(model.encode(ids, every), mask=mask)  # type: ignore[type-var]
         state, rows = model.start(memory), []

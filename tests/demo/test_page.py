@@ -182,7 +182,6 @@ def test_a_cell_opens_into_numbers_that_agree(open_page: Open) -> None:
         exponentials = page.numbers(f"{panel} .softmax tbody td:nth-child(3)")
         assert sum(exponentials) == pytest.approx(page.numbers(f"{panel} .softmax tfoot td:nth-child(3)")[0], rel=0.01)
         shown = re.search(r"Σ exp = ([\d.e+-]+) / ([\d.e+-]+) = ([\d.]+)", page.text(f"{panel} .inside"))
-        assert shown is not None
         assert float(shown[1]) / float(shown[2]) == pytest.approx(float(shown[3]), abs=0.005)
         assert parts == pytest.approx([sums[1] * value for value in values], abs=0.003)
     page.choose(f"{FIRST} .inside button")

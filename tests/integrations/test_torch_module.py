@@ -126,7 +126,6 @@ def test_a_finite_mask_over_every_key_hides_none(dtype: torch.dtype) -> None:
     x = torch.randn(2, 3, 6, dtype=dtype)
     mask = torch.full((3, 3), -1e9)
     output, weights = module(x, x, x, attn_mask=mask)
-    assert weights is not None
     torch.testing.assert_close(weights.sum(-1), torch.ones(2, 3, dtype=dtype), rtol=0, atol=2e-3)
     torch.testing.assert_close(module(x, x, x, attn_mask=mask, need_weights=False)[0], output, rtol=0, atol=2e-3)
 
@@ -164,7 +163,6 @@ def test_a_nested_batch_has_weights_too(batch_first: bool, average: bool) -> Non
     rows = [torch.randn(4, 6), torch.randn(2, 6)]
     nested = torch.nested.nested_tensor(rows)
     outputs, weights = module(nested, nested, nested, average_attn_weights=average)
-    assert weights is not None
     assert weights.shape == ((2, 4, 4) if average else (2, 2, 4, 4))
     assert not weights[1, ..., 2:, :].any()
     for row, output, found in zip(rows, outputs.unbind(), weights, strict=True):

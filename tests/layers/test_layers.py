@@ -91,7 +91,6 @@ def test_the_gradient_is_that_of_what_was_kept() -> None:
     x = torch.randn(5, 7, 3, requires_grad=True)
     dropped = Dropout(0.4)(x)
     dropped.sum().backward()
-    assert x.grad is not None
     assert torch.equal(x.grad != 0, dropped != 0)
     assert torch.allclose(dropped, x * x.grad)
 

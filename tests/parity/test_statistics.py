@@ -43,7 +43,6 @@ def test_the_variance_of_a_mean_is_that_of_obuchowski_and_rockette(
 ) -> None:
     own = slice(number * READERS, (number + 1) * READERS)
     parts = variances([AREAS[number]], van_dyke()[own, own], CASES)
-    assert parts.seeds is not None
     assert parts.seeds + parts.common == pytest.approx(error**2, rel=1e-5)
     assert parts.common == pytest.approx(COV2[number], rel=1e-6)
     # Their interval is that of t with Satterthwaite's degrees of freedom, ours adds two squares (Howe): wider with 5.

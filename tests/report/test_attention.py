@@ -20,9 +20,7 @@ def cells(picture: str) -> list[ET.Element]:
 def printed(weights: object, source: list[str], target: list[str], columns: int = 80) -> str:
     console = Console(file=io.StringIO(), width=columns, color_system=None)
     console.print(attention_text(weights, source, target, columns=columns))  # type: ignore[arg-type]  # weights of any kind
-    text = console.file.getvalue()  # type: ignore[attr-defined]  # a StringIO
-    assert isinstance(text, str)
-    return text
+    return console.file.getvalue()  # type: ignore[attr-defined]  # a StringIO
 
 
 def test_every_weight_is_a_cell_as_dark_as_the_weight() -> None:

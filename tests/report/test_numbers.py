@@ -111,5 +111,4 @@ def test_points_have_an_axis_up_to_the_best(highest: float, top: float) -> None:
 def test_marks_are_whole_where_all_points_stand_at_whole_numbers(places: tuple[float, ...], marks: list[str]) -> None:
     chart = Chart("c", "", (ChartLine("m", tuple(Spot(x, 0.5) for x in places)),), Scale(), "kind")
     drawn = curves(chart, Signs(["m"]))
-    assert drawn is not None
     assert [text for _, text in drawn.ticks] == marks

@@ -26,7 +26,6 @@ def archived() -> tuple[dict[str, Array], list[str]]:
     """Which outputs are the target, by model ``[runs items]``, and the targets."""
     with tarfile.open(REPORTS / "phrases-packed.tar.xz") as packed:
         file = packed.extractfile("carried.json")
-        assert file is not None
         runs = json.load(file)["runs"]
     assert {(run["budget"], run["failed"]) for run in runs} == {(1.0, False)}
     by_model: dict[str, Any] = {}
@@ -165,7 +164,6 @@ def test_differences_follow_from_the_outputs(pair: dict[str, Any]) -> None:
     assert pair["word"] == (("better" if apart[0] > 0 else "worse") if is_clear else "not told apart")
     if pair["primary"]:
         text = re.search(r"difference ([^]]+\]) points", " ".join(PAGE.split()))
-        assert text is not None
         turned = [-apart[0], -apart[2], -apart[1]]
         assert is_printed(text[1], apart) or is_printed(text[1], turned)
 
@@ -181,7 +179,6 @@ def looks_of_dates() -> dict[str, list[list[tuple[int, float]]]]:
         for name, trials in plan["trials"].items():
             for number in sorted(number for number, trial in enumerate(trials) if trial.get("chosen")):
                 file = packed.extractfile(f"tuning/{name}-trial{number}/metrics.jsonl")
-                assert file is not None
                 lines = [json.loads(line) for line in file]
                 runs.setdefault(name, []).append([(line["examples"], line["valid_exact_match"]) for line in lines])
     return runs

@@ -74,7 +74,6 @@ def test_attention_has_tokens_on_both_axes(runs: dict[str, Run], tmp_path: Path)
         assert torch.equal(view.picture(layer=0, head=heads - 1), view.weights[0][heads - 1])
         assert len(repr(view)) < 200
         for depends in (view.blocking, view.gradient):
-            assert depends is not None
             assert depends.shape == (t, s)
         view.save(tmp_path / f"{name}.svg")
         assert (tmp_path / f"{name}.svg").read_text().startswith("<svg")

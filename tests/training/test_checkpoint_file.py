@@ -51,7 +51,6 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     tensors = {"model/a": torch.arange(3.0).requires_grad_(), "model/b/c": torch.ones(2, 3).T, "best/a": torch.zeros(1)}
     file.write(Checkpoint(tensors, TrainingProgress(epoch=2, step=7, lr=0.5), ()))
     data = file.read()
-    assert data is not None
     found = file.parse(data)
     assert found.progress == TrainingProgress(epoch=2, step=7, lr=0.5)
     assert found.part("model").keys() == {"a", "b/c"}
@@ -63,7 +62,6 @@ def test_a_changed_number_and_a_newer_version_are_told(tmp_path: Path, monkeypat
     file = CheckpointFile(tmp_path / "c.safetensors", every=1)
     file.write(Checkpoint({"model/a": torch.ones(3)}, TrainingProgress(), ()))
     data = file.read()
-    assert data is not None
     with pytest.raises(UserError, match=r"not a complete checkpoint \(its checksum differs"):
         file.parse(data[:-1] + b"\x40")
     with pytest.raises(UserError, match="not a complete checkpoint"):

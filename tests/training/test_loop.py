@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+from training_parts import MODELS, RNN, STACK, VOCAB, examples
 
 from selfattn.data.batches import Batch, collate
 from selfattn.data.pairs import Example
@@ -15,7 +16,7 @@ from selfattn.decoding.greedy import greedy
 from selfattn.distributed import Processes
 from selfattn.errors import UserError
 from selfattn.models.build import build
-from selfattn.models.families import EncoderDecoderConfig, RNNDecoderConfig, RNNEncoderConfig, TransformerConfig
+from selfattn.models.families import EncoderDecoderConfig
 from selfattn.models.protocol import Seq2Seq
 from selfattn.streams import seed_for
 from selfattn.tokenizers.protocol import BOS, EOS, PAD
@@ -28,27 +29,9 @@ from selfattn.training.observer import EpochReport, Observer, StepReport
 from selfattn.training.step import Stepper, make_optimizer, take_steps
 from selfattn.training.weights import Replica
 
-VOCAB = 13
 CONFIG = TrainingConfig(epochs=3, batch_size=4, lr=0.01)
-STACK = TransformerConfig(dim=8, num_heads=2, ffn_dim=11, dropout=0.0)
-TRANSFORMER = EncoderDecoderConfig(encoder=STACK, decoder=STACK, share_embeddings=True, tie_output=True)
-RNN = EncoderDecoderConfig(
-    encoder=RNNEncoderConfig(embed_dim=5, hidden_dim=7, dropout=0.0),
-    decoder=RNNDecoderConfig(embed_dim=5, hidden_dim=7, dropout=0.0),
-)
+TRANSFORMER = MODELS["no-dropout"]
 Close = Callable[[Tensor, Tensor], None]
-
-
-def examples(count: int = 23, seed: int = 1) -> list[Example]:
-    generator = torch.Generator().manual_seed(seed)
-    lengths = torch.randint(1, 6, (count,), generator=generator).tolist()
-    return [
-        Example(
-            [*torch.randint(4, VOCAB, (n,), generator=generator).tolist(), 2],
-            [*torch.randint(4, VOCAB, (6 - n,), generator=generator).tolist(), 2],
-        )
-        for n in lengths
-    ]
 
 
 class Watcher(Observer):
