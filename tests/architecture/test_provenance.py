@@ -67,10 +67,6 @@ def test_commits_of_records_are_in_the_history(record: Path) -> None:
         assert is_known(commit) or (page and "is not in this repository" in page.read_text("utf-8")), commit
 
 
-def sections(page: Path) -> list[str]:
-    return re.split(r"^#{2,3} ", page.read_text("utf-8"), flags=re.MULTILINE)
-
-
 def records_of(text: str, page: Path) -> list[Path]:
     """Records that a text names, with their reports, where they exist."""
     found = []
@@ -87,6 +83,6 @@ RESULT_PAGES = [*sorted(RESULTS.glob("*.md")), *(ROOT / f"docs/ko/{name}.md" for
 @pytest.mark.parametrize("page", RESULT_PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_every_published_table_has_its_record_or_says_that_it_has_none(page: Path) -> None:
     """Section by section: a table of figures needs one or the other."""
-    for section in sections(page):
+    for section in re.split(r"^#{2,3} ", page.read_text("utf-8"), flags=re.MULTILINE):
         has_figures = re.search(r"^\|.*\d+\.\d+.*\|$", section, re.MULTILINE)
         assert not has_figures or records_of(section, page) or any(word in section for word in UNKEPT), section[:80]

@@ -146,10 +146,6 @@ TRANSFORMER = "#panels [data-model=transformer]"
 RNN = "#panels [data-model=rnn-attention]"
 
 
-def cell(browser: Any, row: int, column: int, panel: str = TRANSFORMER) -> Any:
-    return browser.one(f"{panel} td[data-row='{row}'][data-column='{column}']")
-
-
 def recorded(data: dict[str, Any], example: int = 0, model: str = "transformer", **which: Any) -> list[list[float]]:
     """The mean of the maps of the record that fit."""
     maps = data["attention"]["examples"][example]["models"][model]["maps"]
@@ -192,7 +188,7 @@ def test_the_picker_walks_through_all_examples(browser: Any) -> None:
 
 def test_pointing_links_row_column_and_value_in_all_panels(browser: Any) -> None:
     data = browser.open()
-    cell(browser, 1, 24).click()
+    browser.one(f"{TRANSFORMER} td[data-row='1'][data-column='24']").click()
     for panel, model, which in (
         (TRANSFORMER, "transformer", {"layer": 1, "kind": "cross"}),
         (RNN, "rnn-attention", {}),

@@ -164,11 +164,6 @@ def test_lines_that_are_there_go_together(buffer: int | None, sizes: list[int], 
     assert [part.count(b"\n") for part in target.written] == sizes
 
 
-def config_of(preset: str, *settings: str) -> RunConfig:
-    model = with_settings(PRESETS[preset].config, settings)
-    return RunConfig("translation", preset, model, TrainingConfig(), {}, 20)
-
-
 @pytest.mark.parametrize(
     ("preset", "settings", "limit"),
     [
@@ -182,7 +177,8 @@ def config_of(preset: str, *settings: str) -> RunConfig:
     ],
 )
 def test_no_more_is_read_than_there_are_positions_for(preset: str, settings: tuple[str, ...], limit: int) -> None:
-    config = config_of(preset, *settings)
+    model = with_settings(PRESETS[preset].config, settings)
+    config = RunConfig("translation", preset, model, TrainingConfig(), {}, 20)
     assert input_limit(config, GREEDY) == limit
 
 

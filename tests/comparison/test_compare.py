@@ -223,10 +223,6 @@ def failed(record: Record) -> set[tuple[str, str]]:
     return {(gate.name, gate.model) for gate in record.gates if not gate.passed}
 
 
-def is_stopped(out: Path) -> bool:
-    return "ot comparable" in (out / "report.md").read_text().partition("|")[0]
-
-
 def test_dates_of_one_day_are_one_item(finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A test that is short of days gives no narrow intervals, and says so."""
     plain, _ = write_comparison(finished, tmp_path / "plain")
@@ -269,7 +265,7 @@ def test_planted_cheats_are_caught(tmp_path: Path, finished: Path, monkeypatch: 
     assert overlap.value == pytest.approx(0.5)
     (sizes,) = [gate for gate in record.gates if gate.name == "matched budgets"]
     assert "asked for" in sizes.reason
-    assert is_stopped(tmp_path / "out")
+    assert "ot comparable" in (tmp_path / "out/report.md").read_text().partition("|")[0]
 
 
 def test_changed_models_stand_on_the_first_screen_and_are_not_called_by_the_name_of_their_preset(

@@ -2,7 +2,6 @@
 
 import math
 import shutil
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -29,7 +28,6 @@ from selfattn.runs.run import Run
 from selfattn.runs.task import task_of_settings
 from selfattn.tasks.lm import SPACE, LanguageModel
 
-Cli = Callable[..., Any]
 LINES = [f"{name} saw {other} {where} {number}." for name in ("Ann", "Ben", "Cy") for other in ("a cat", "two dogs")
          for where in ("at home", "in town") for number in range(12)]  # fmt: skip
 SMALL = ("stack.dim=8", "stack.num_heads=2", "stack.ffn_dim=8", "stack.num_layers=1")

@@ -22,7 +22,6 @@ from selfattn.evaluation.design import Spread, power, runs_needed
 from selfattn.evaluation.significance import score_runs
 from selfattn.report.text import markdown_of
 from selfattn.report.write import document
-from selfattn.results.record import Record
 
 Cli = Callable[..., Any]
 Rows = list[dict[str, Any]]
@@ -51,10 +50,6 @@ def columns(table: Rows) -> dict[str, list[Any]]:
 
 def kind(item: int) -> str:
     return "odd" if item % 2 else "even"
-
-
-def page(record: Record, lang: str = "en") -> str:
-    return markdown_of(document(record), lang)
 
 
 def test_scores_are_judged_as_the_outputs_that_they_come_from(tmp_path: Path) -> None:
@@ -100,7 +95,7 @@ def test_a_mean_of_item_scores_is_not_called_corpus_bleu() -> None:
     table = [row | {"score": 30.0 + row["score"]} for row in rows(metric=lambda _: "bleu")]
     found = score_table(columns(table)).record
     assert (found.headline.kind, found.headline.signature) == ("points", "mean over items")
-    assert "mean over items" in page(found)
+    assert "mean over items" in markdown_of(document(found), "en")
 
 
 def test_the_result_is_a_table_for_papers_and_for_programs(tmp_path: Path, cli: Cli) -> None:

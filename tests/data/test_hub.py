@@ -106,13 +106,9 @@ def test_without_a_network_the_cache_is_used(nested: Path, tmp_path: Path, monke
         read("someone/captions", ("en", "ko"))
 
 
-def url_of(server: socket.socket) -> str:
-    return f"http://127.0.0.1:{server.getsockname()[1]}"
-
-
 def test_a_server_that_says_nothing_is_reachable_and_a_closed_port_is_not() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
-        url = url_of(server)
+        url = f"http://127.0.0.1:{server.getsockname()[1]}"
         assert is_reachable(url, seconds=0.2)
     assert not is_reachable(url)
     assert is_reachable("nowhere"), "the library says what is wrong with the address"

@@ -65,7 +65,6 @@ def in_tar(data: bytes) -> bytes:
 
 COLUMNS = "; save the file as UTF-8, or give `encoding` "
 HEADINGS = "look like names of columns; give"
-GIVEN = "`encoding`"
 # The files, how they are to be read, and what the line says.
 REFUSED: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     # packing

@@ -30,10 +30,6 @@ LETTERS = CharTokenizer("abcdefg")
 SOURCES = [[5, 6, 2], [7, 2], [9, 8, 7, 2]]
 
 
-def restricted(n: int | None = None, prefixes: list[list[int]] | None = None) -> Restrictions:
-    return Restrictions(prefixes or [[] for _ in SOURCES], [[1] for _ in SOURCES], n)
-
-
 def model(name: str = "transformer") -> Seq2Seq:
     """Return a model with peaked distributions, so that its outputs differ."""
     made = build(name, vocab_size=len(LETTERS), seed=3).eval()
@@ -84,7 +80,8 @@ def test_no_ngram_comes_twice(n: int) -> None:
     network = model()
     source = torch.tensor([[5, 6, 2], [7, 7, 2], [9, 8, 2]])
     sides = (network, source, source != 0)
-    common = {"max_length": 14, "restrictions": restricted(n), **ENDS}
+    unbegun, short = [[] for _ in SOURCES], [[1] for _ in SOURCES]
+    common = {"max_length": 14, "restrictions": Restrictions(unbegun, short, n), **ENDS}
     rows: list[Hypothesis] = greedy(*sides, **common)
     rows += [row[0] for row in beam_search(*sides, beam_size=3, **common)]
     rows += sample(*sides, generator=generator(0, "sampling"), **common)

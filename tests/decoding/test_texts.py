@@ -206,10 +206,6 @@ TARGET_IN = torch.tensor([[1, 8, 9], [1, 8, 0]])
 TARGET_OUT = torch.tensor([[8, 9, EOS], [8, EOS, 0]])
 
 
-def score_of(model: Seq2Seq, target_out: Tensor = TARGET_OUT, mask: Tensor = TARGET_OUT != 0) -> Any:
-    return score_targets(model, Batch(SOURCE, SOURCE != 0, TARGET_IN, target_out, mask, [0, 1]))
-
-
 def probabilities() -> Tensor:
     rows = torch.full((2, 3, 11), 0.05)
     rows[0, 0, 8], rows[0, 1, 9], rows[0, 2, EOS] = 0.5, 0.25, 0.125
@@ -222,7 +218,8 @@ def test_what_stands_at_padding_is_not_read_and_scores_of_half_precision_are_flo
     logits = probabilities().log().bfloat16()
     logits[1, 2] = math.nan
     model = ByHand(logits).train()
-    scores = score_of(model, TARGET_OUT.masked_fill(TARGET_OUT == 0, -100))
+    unread = TARGET_OUT.masked_fill(TARGET_OUT == 0, -100)
+    scores = score_targets(model, Batch(SOURCE, SOURCE != 0, TARGET_IN, unread, TARGET_OUT != 0, [0, 1]))
     halvings = torch.tensor([[1.0, 2.0, 3.0], [2.0, 1.0, 0.0]])
     torch.testing.assert_close(scores, -math.log(2) * halvings, rtol=1e-2, atol=1e-2)
     assert scores[1, 2] == 0

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from selfattn.data.dates.source import DateSource
-from selfattn.data.pairs import Example, Pair, Span, encode_pairs
+from selfattn.data.pairs import Example, Span, encode_pairs
 from selfattn.errors import UserError
 from selfattn.evaluation import attention
 from selfattn.evaluation.attention import (
@@ -36,8 +36,6 @@ from selfattn.models.families import PRESETS
 from selfattn.models.protocol import AttentionMaps, Seq2Seq
 from selfattn.results.record import ModelAlignment
 from selfattn.tokenizers.listed import CharTokenizer
-
-MODEL = build(PRESETS["transformer"].config, vocab_size=11, pad_id=0, seed=0)
 
 
 class Words(CharTokenizer):
@@ -256,7 +254,7 @@ def test_examples_are_added_up_whatever_the_batches(monkeypatch: pytest.MonkeyPa
     pairs = DateSource(split="test").pairs(7)
     tokenizer = CharTokenizer([pair.source + pair.target for pair in pairs])
     examples = encode_pairs(pairs, tokenizer)
-    gold = [gold_of(pair) for pair in pairs]
+    gold = [gold_from_spans(pair.spans, characters(len(pair.source)), characters(len(pair.target))) for pair in pairs]
     plain = attention.source_shares
     for name in ("rnn-multi-head", "decoder-only"):
         model = build(PRESETS[name].config, vocab_size=len(tokenizer), pad_id=0, seed=0).double().train()
@@ -272,10 +270,6 @@ def test_examples_are_added_up_whatever_the_batches(monkeypatch: pytest.MonkeyPa
 def characters(length: int) -> list[tuple[int, int]]:
     """The place of every character of a text, and of ``<eos>`` behind them."""
     return [(place, min(place + 1, length)) for place in range(length + 1)]
-
-
-def gold_of(pair: Pair) -> Tensor:
-    return gold_from_spans(pair.spans, characters(len(pair.source)), characters(len(pair.target)))
 
 
 def test_spans_reach_every_token_that_they_touch() -> None:

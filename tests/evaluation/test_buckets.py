@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from selfattn import compare_outputs
-from selfattn.data.dates.source import DateSource
 from selfattn.data.pairs import Pair, Span
 from selfattn.errors import UserError
 from selfattn.evaluation.buckets import by_length, evaluate_outputs, span_fields
@@ -33,8 +32,6 @@ from selfattn.evaluation.significance import score_counts
 from selfattn.runs.evaluate import evaluation_lines
 from selfattn.tasks.dates import Dates
 from selfattn.tasks.translation import Translation
-
-DATES = DateSource(split="test").pairs(211)
 
 
 def test_length_buckets_are_of_about_one_size_where_lengths_allow_it() -> None:

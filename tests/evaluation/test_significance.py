@@ -2,7 +2,6 @@
 
 import dataclasses
 import math
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +10,6 @@ import numpy.typing as npt
 import pytest
 from scipy import stats
 
-from selfattn.evaluation.metrics import Metric
 from selfattn.evaluation.significance import RunScores, by_tuning, choose_word, estimate, score_counts, score_runs
 from selfattn.evaluation.translation_metrics import Chrf
 from selfattn.evaluation.variances import (
@@ -65,10 +63,6 @@ def average(sums: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return sums[:, 0] / sums[:, 1]
 
 
-def counted(scores: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    return np.stack([scores, np.ones_like(scores)], axis=-1)
-
-
 def test_the_closed_form_by_hand() -> None:
     # Deviations from the averages 1/2 and 1/4: products summed over 4 items, divided by 4 x 3.
     scores = np.array([[1.0, 1.0, 0.0, 0.0], [1.0, 0.0, 0.0, 0.0]])
@@ -76,7 +70,7 @@ def test_the_closed_form_by_hand() -> None:
     # Groups {1, 1, 0} and {0} around a mean of 1/2 sum to 1/2 and -1/2: 2 / 1 * (1/4 + 1/4) / 4 ** 2.
     assert average_covariance(scores[:1], np.array([0, 0, 0, 1])) == pytest.approx(np.array([[1 / 16]]))
     assert not average_covariance(np.array([[1.0], [0.0]])).any()
-    assert not corpus_covariance(counted(np.array([[1.0], [0.0]])), average, resamples=7).any()
+    assert not corpus_covariance(np.array([[[1.0, 1.0]], [[0.0, 1.0]]]), average, resamples=7).any()
 
 
 def test_a_score_that_is_not_finite_is_refused() -> None:
@@ -205,15 +199,9 @@ def test_a_difference_beside_a_margin(low: float, high: float, word: Word, said:
     assert dataclasses.replace(pair, seeds=2).beside(1.0) == "cannot tell"
 
 
-def compare_outputs(
-    outputs: dict[str, Any], references: Sequence[str], metric: Metric, clusters: Sequence[int] | None = None
-) -> Comparison:
-    return score_counts(metric.count_runs(outputs, references), metric, clusters=clusters).comparison()
-
-
 def test_intervals_stay_within_what_a_metric_can_be() -> None:
     outputs = {"a": [["x", "x", "x"], ["x", "x", "x"], ["", "", "x"]], "b": [["", "", ""]] * 3}
-    comparison = compare_outputs(outputs, ["x", "x", "x"], Chrf())
+    comparison = score_counts(Chrf().count_runs(outputs, ["x", "x", "x"]), Chrf()).comparison()
     score = comparison.estimates["a"]
     assert (score.high, score.low < score.mean) == (100.0, True)
     right = score_runs({"a": np.ones((3, 11)), "b": np.zeros((3, 11))}).comparison().between("a", "b")

@@ -25,7 +25,6 @@ from selfattn.attention.cache import Cache
 from selfattn.layers import FeedForward, TransformerBlock
 
 SCORES = ["dot", "scaled_dot", "general", "additive", "concat", "location", "cosine"]  # the last is a plugin's
-both_paths = pytest.mark.parametrize("need_weights", [False, True], ids=["fused", "reference"])
 
 __all__ = ["plugins"]
 pytestmark = pytest.mark.usefixtures("plugins")

@@ -289,12 +289,6 @@ def test_what_cannot_be_read_again_is_refused_before_it_is_generated(options: di
 # The attention layers of Hugging Face models: their kinds, towers and numbers are those of the model
 
 
-def small(name: str) -> Any:
-    """A tiny model of a class."""
-    model_class = getattr(transformers, name)
-    return tiny(name, configuration(model_class.config_class))
-
-
 @pytest.mark.parametrize(
     ("name", "labels"),
     [
@@ -308,7 +302,8 @@ def small(name: str) -> Any:
     ],
 )
 def test_kinds_follow_from_what_a_layer_does_and_towers_are_apart(name: str, labels: set[str]) -> None:
-    layers = list(attention_layers(small(name)).values())
+    model = tiny(name, configuration(getattr(transformers, name).config_class))
+    layers = list(attention_layers(model).values())
     assert {f"{layer.tower} {layer.kind}".strip() for layer in layers} == labels
     assert len({(layer.tower, layer.kind, layer.number) for layer in layers}) == len(layers)
 

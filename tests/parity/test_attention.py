@@ -169,16 +169,13 @@ def by_formula(name: str, score: Score, query: Tensor, key: Tensor) -> Tensor:
     return scores
 
 
-def make(name: str, query_dim: int, key_dim: int) -> Score:
-    return build_part(SCORES, name, query_dim=query_dim, key_dim=key_dim, hidden_dim=5, max_length=17)
-
-
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("num_heads", [1, 2, 3])
 @pytest.mark.parametrize("name", FORMULAS)
 def test_the_formula(name: str, num_heads: int, dtype: torch.dtype, close: Callable[..., None]) -> None:
     same_width = name in ("dot", "scaled_dot")
-    score = make(name, 11, 11 if same_width else 13).to(dtype)
+    widths = {"query_dim": 11, "key_dim": 11 if same_width else 13}
+    score = build_part(SCORES, name, **widths, hidden_dim=5, max_length=17).to(dtype)
     query, key = 0.7 * torch.randn(2, num_heads, 3, 11), 0.7 * torch.randn(2, num_heads, 7, 11 if same_width else 13)
     query, key = query.to(dtype), key.to(dtype)
     expected = by_formula(name, score, query, key)

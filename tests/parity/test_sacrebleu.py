@@ -16,7 +16,7 @@ from sacrebleu.significance import PairedTest, Result
 
 from selfattn import score_table
 from selfattn.errors import UserError
-from selfattn.evaluation.metrics import make_metric, ratio, score_outputs
+from selfattn.evaluation.metrics import make_metric, ratio
 from selfattn.evaluation.significance import score_counts
 from selfattn.evaluation.translation_metrics import (
     Bleu,
@@ -37,10 +37,6 @@ pairs = st.lists(st.tuples(sentences, sentences), min_size=1, max_size=7)
 
 
 SacrebleuMetric = Bleu | Chrf | Ter | LowercasedBleu
-
-
-def translation_scores(outputs: list[str], references: list[str], language: str) -> dict[str, float]:
-    return score_outputs(["exact_match", *translation_metrics(language)], outputs, references, language)
 
 
 def paired_sacrebleu(

@@ -292,12 +292,8 @@ def read(
         return read_corpus({path.stem: PairFiles((path,)) for path in paths}, ("en", "de"), cleaning=options)
 
 
-def untabbed(text: str) -> str:
-    return text.replace("\t", "").replace("\n", "")
-
-
 fields = (
-    texts.map(untabbed)
+    texts.map(lambda text: text.replace("\t", "").replace("\n", ""))
     .filter(lambda text: all(ord(letter) not in range(0xD800, 0xDC80) for letter in text))
     .filter(lambda text: all(ord(letter) not in range(0xDD00, 0xE000) for letter in text))
 )

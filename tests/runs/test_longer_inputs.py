@@ -105,15 +105,12 @@ SIDES = st.text("ab ", min_size=1, max_size=40)
 PAIRS = st.lists(st.builds(Pair, SIDES, SIDES), min_size=1, max_size=9)
 
 
-def limits(pairs: list[Pair], known: list[Pair]) -> list[int]:
-    return output_limits(pairs, encode_pairs(pairs, LIMITED), known, LIMITED)
-
-
 @given(PAIRS, PAIRS)
 def test_a_limit_is_twice_the_longest_target_of_sources_up_to_twice_as_long(
     pairs: list[Pair], known: list[Pair]
 ) -> None:
-    for pair, limit in zip(pairs, limits(pairs, known), strict=True):
+    limits = output_limits(pairs, encode_pairs(pairs, LIMITED), known, LIMITED)
+    for pair, limit in zip(pairs, limits, strict=True):
         near = [each for each in [*pairs, *known] if len(each.source) <= 2 * len(pair.source) + 10]
         assert limit == 2 * max(len(each.target) + 1 for each in near)
 

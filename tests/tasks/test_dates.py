@@ -5,7 +5,6 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -18,7 +17,6 @@ from selfattn.runs.evaluate import evaluate_run
 from selfattn.runs.run import Run
 from selfattn.runs.task import TaskData
 
-Cli = Callable[..., Any]
 Train = Callable[..., Run]
 
 

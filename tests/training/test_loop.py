@@ -1,6 +1,7 @@
 """The training loop and its settings: what it counts, keeps and leaves alone, averages, streams, and how it ends."""
 
 import copy
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -349,11 +350,6 @@ def test_warmup_steps_go_before_the_share() -> None:
         run(TrainingConfig(epochs=1, batch_size=4, warmup_steps=9))
 
 
-def endless() -> Iterator[Example]:
-    while True:
-        yield from examples()
-
-
 def test_a_stream_that_ends_begins_the_next_epoch() -> None:
     asked: list[int] = []
 
@@ -368,7 +364,7 @@ def test_a_stream_that_ends_begins_the_next_epoch() -> None:
 
 def test_a_stream_needs_a_number_of_steps_and_an_epoch_examples() -> None:
     with pytest.raises(UserError, match="`max_steps`: the data are a stream"):
-        run(TrainingConfig(), epoch=lambda number: endless())
+        run(TrainingConfig(), epoch=lambda number: itertools.cycle(examples()))
 
     nothings: tuple[Iterable[Example], ...] = [], iter([])
     for nothing in nothings:
