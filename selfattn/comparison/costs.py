@@ -13,15 +13,13 @@ from pathlib import Path
 
 import torch
 
-from selfattn import codec
-from selfattn.codec import Plain
+from selfattn.codec import Plain, read, write
 from selfattn.comparison.plan import ComparisonPlan
 from selfattn.comparison.tested import Tested, read_runs
 from selfattn.comparison.testing import batch_shape
 from selfattn.comparison.trainings import Trainings
 from selfattn.data.batches import Batch, collate
 from selfattn.data.pairs import Example
-from selfattn.distributed import Processes
 from selfattn.errors import UserError, say
 from selfattn.evaluation.cost import BatchShape, synchronise
 from selfattn.files import sha256_of, writing
@@ -95,7 +93,7 @@ def measure_costs(trainings: Trainings, plan: ComparisonPlan) -> bool:
     firsts = {name: runs.finished(name) for name in sound}
     trained = [run for run in runs.all() if not run.failed]
     with writing(path):
-        codec.write(path, Costs(_times_of(trainings, firsts, trained) if firsts else {}), checksum=True)
+        write(path, Costs(_times_of(trainings, firsts, trained) if firsts else {}), checksum=True)
     return True
 
 
@@ -112,7 +110,7 @@ def read_costs(comparison: Path) -> Mapping[str, ModelTimes]:
         UserError: the file is broken.
     """
     path = comparison / COSTS
-    return codec.read(Costs, path, advice=_ADVICE).models if path.exists() else {}
+    return read(Costs, path, advice=_ADVICE).models if path.exists() else {}
 
 
 def steps_of(data: TrainingSet, recipe: TrainingConfig) -> int:
@@ -183,7 +181,7 @@ def _step(
     training = replace(training, lr=1e-6)  # any rate takes as long; a high one diverges on random tokens
     optimizer = make_optimizer(model, training)
     average = make_average(model, training)
-    stepper = Stepper(Replica(model, Processes()), optimizer, training, generator(0, "forcing/0"))
+    stepper = Stepper(Replica(model), optimizer, training, generator(0, "forcing/0"))
     group = [_batch(shape, vocab_size)] * training.accumulate
     steps = max(_SCHEDULE, 2 * (training.warmup_steps or 0))
     taken = take_steps(stepper, repeat(group), total_steps=steps, first=steps // 2, average=average)

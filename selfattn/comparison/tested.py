@@ -16,8 +16,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from selfattn import codec
-from selfattn.codec import Plain
+from selfattn.codec import Plain, read, read_jsonl, write, write_jsonl
 from selfattn.comparison.plan import ComparisonPlan
 from selfattn.data.pairs import Pair, Span
 from selfattn.decoding.options import Output
@@ -227,7 +226,7 @@ class Tested:
         self.config: RunConfig = self.directory.config()
         self.name = name or self.config.preset
         self.directory.check(RESULT)
-        self.result: TestResult = codec.read(TestResult, path / RESULT, advice=_ADVICE, newest=SCHEMA)
+        self.result: TestResult = read(TestResult, path / RESULT, advice=_ADVICE, newest=SCHEMA)
 
     @property
     def seed(self) -> int:
@@ -294,7 +293,7 @@ class Tested:
         """
         result = self.result
         self.directory.check(ANSWERS)
-        answers = codec.read_jsonl(Answer, self.path / ANSWERS, advice=_ADVICE)
+        answers = read_jsonl(Answer, self.path / ANSWERS, advice=_ADVICE)
         for item in result.attention:
             if item.place >= len(answers):
                 count = f"{ANSWERS} has {number_of(len(answers), 'pair')}"
@@ -306,8 +305,8 @@ def keep(path: Path, result: TestResult, answers: Sequence[Answer]) -> None:
     """Write the results of a test into the directory of its run."""
     directory = RunDirectory(path)
     with writing(path):
-        codec.write_jsonl(path / ANSWERS, answers)
-        codec.write(path / RESULT, result, checksum=True)
+        write_jsonl(path / ANSWERS, answers)
+        write(path / RESULT, result, checksum=True)
     files = {name: (sha256_of(path / name),) for name in (ANSWERS, RESULT)}
     directory.update(files={**directory.record().files, **files})
 

@@ -24,7 +24,6 @@ from selfattn.experiments.plan import UNSEALED, Rank, search
 from selfattn.experiments.progress import Logs, Reporter
 from selfattn.experiments.queue import Runner, Workers, run_all
 from selfattn.files import in_use
-from selfattn.results.plan import Seal
 from selfattn.results.record import TuningTrial
 from selfattn.runs.directory import RECORD, RunDirectory
 from selfattn.runs.fit import fit
@@ -84,7 +83,7 @@ class Trainings(Runner[Training | Race]):
         self.first_seed = options.first_seed or 0
         shared = {field.name: getattr(options, field.name) for field in fields(Workers)}
         self.workers = Workers(**shared)
-        self.seal: Seal = UNSEALED  # of the plan; files of another content are refused
+        self.seal = UNSEALED  # of the plan; files of another content are refused
         self._data: dict[tuple[int, int | None], tuple[TrainingSet, TestSet]] = {}  # the last ones
 
     def __getstate__(self) -> dict[str, Any]:

@@ -15,7 +15,6 @@ from rich.text import Text
 
 from selfattn.errors import all_visible
 from selfattn.report import blocks as b
-from selfattn.report.blocks import contents
 from selfattn.report.numbers import NONE
 from selfattn.report.pictures import ANSI, Signs, chart_table
 from selfattn.report.sections.quality import brief
@@ -205,7 +204,7 @@ def print_summary(
     console = console or Console(highlight=False)
     screen = _Screen(console, lang, Signs([model.name for model in record.models]))
     screen.all(brief(record))
-    for part in contents(record):
+    for part in b.contents(record):
         if part.is_plugin:
             screen.all([b.Heading(part.title), *part.blocks])
     if report is not None:

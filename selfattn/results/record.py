@@ -11,8 +11,7 @@ from typing import Annotated, Literal, Self
 
 from annotated_types import Ge, Gt, MinLen
 
-from selfattn import codec
-from selfattn.codec import Plain
+from selfattn.codec import Plain, decode, read_json, refuse_newer
 from selfattn.data.pairs import Span
 from selfattn.errors import UserError
 from selfattn.results.plan import Budgets, PlanCheck, Seal
@@ -500,7 +499,7 @@ def read_record(path: str | Path) -> Record:
         UserError: the file is missing, is not JSON, or a field is missing, unknown or of another type; a model has no
             score, two models have no test, or a name is used twice or belongs to nobody.
     """
-    data = codec.read_json(Path(path), advice="give the results.json of a comparison")
+    data = read_json(Path(path), advice="give the results.json of a comparison")
     return record_from_dict(data, str(path))
 
 
@@ -523,11 +522,11 @@ def record_from_dict(data: object, file: str = "results.json") -> Record:
         ...
         selfattn.errors.UserError: results.json: task: is missing; the fields are listed in docs/results-json.md
     """
-    codec.refuse_newer(data, SCHEMA, file=file)
+    refuse_newer(data, SCHEMA, file=file)
     if isinstance(data, dict) and data.get("schema", SCHEMA) != SCHEMA:
         problem = f"schema: found {data['schema']!r}, and this version reads {SCHEMA} only"
         raise UserError(f"{file}: {problem}; make it again: `selfattn report COMPARISON --out DIR`")
-    record = codec.decode(Record, data, file=file, advice=_ADVICE)
+    record = decode(Record, data, file=file, advice=_ADVICE)
     for where, problem in _contradictions(record):
         raise UserError(f"{file}: {where}: {problem}; {_ADVICE}")
     return record
