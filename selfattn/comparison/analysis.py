@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Container, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Any
 
 from selfattn.comparison.tested import Answered, RunTable, by_model
 from selfattn.data.pairs import Pair
@@ -14,7 +13,7 @@ from selfattn.errors import UserError
 from selfattn.evaluation.buckets import ItemScores, by_length, by_tag, score_fields, score_rare_words
 from selfattn.evaluation.design import budget_differences, locate
 from selfattn.evaluation.metrics import Metric, WordRecall, make_metric
-from selfattn.evaluation.significance import Tunings, score_counts
+from selfattn.evaluation.significance import Tunings
 from selfattn.evaluation.variances import LEVEL
 from selfattn.results.plan import Budgets
 from selfattn.results.quality import (
@@ -26,7 +25,7 @@ from selfattn.results.quality import (
     IntervalMethod,
     PairTest,
 )
-from selfattn.results.record import Difference, Model, Record
+from selfattn.results.record import Difference, Record
 from selfattn.runs.task import TaskData
 
 _ADVICE = "take the report from where it was published, or compare again"
@@ -153,35 +152,27 @@ def measure(record: Record, task: TaskData, outputs: RunTable[Answered], further
     analysis = Analysis(metric, task, _tunings(record), failed)
     decides = analysis.scores(texts, pairs, metric)
     beside = analysis.metrics_beside() if record.target is None else ()
-    tables = chain([decides], (analysis.scores(texts, pairs, other) for other in beside))
+    tables = chain([decides], (analysis.scores(texts, pairs, further_metric) for further_metric in beside))
     record = measure_scores(record, tables, task.tag_name, primary)
     tests = record.pairs if record.target is None else ()  # runs that end at one score have no better one
     tests = tuple(replace(test, identical=_are_identical(texts[test.first], texts[test.second])) for test in tests)
 
-    def estimate(model: Model, name: str) -> Estimate:
-        if name == metric.name:
-            return model.metrics[name]
-        values = tuple(
-            run.scores[name] if name in run.scores else metrics[name].of(run.outputs, pairs)
-            for run in models[model.name]
-        )
-        return Estimate(statistics.mean(values), runs=values)
-
+    others = [other for other in metrics.values() if other is not metric]
     measured = []
     for model in record.models:
         runs = models[model.name]
-        cut_off = None
-        if task.takes_pairs:
-            trained = (run.answers for run in runs if not run.failed)
-            cut_off = sum(not answer.finished for answer in chain.from_iterable(trained))
+        estimates = {metric.name: model.metrics[metric.name]}
+        for other in others:
+            name = other.name
+            values = tuple(run.scores[name] if name in run.scores else other.of(run.outputs, pairs) for run in runs)
+            estimates[name] = Estimate(statistics.mean(values), runs=values)
+        answers = chain.from_iterable(run.answers for run in runs if not run.failed)
+        cut_off = sum(not answer.finished for answer in answers) if task.takes_pairs else None
         of_failed = tuple(run.seed for run, is_failed in zip(runs, failed[model.name], strict=True) if is_failed)
-        estimates = {name: estimate(model, name) for name in metrics}
         measured.append(replace(model, metrics=estimates, cut_off=cut_off, failed=of_failed))
     return replace(
         record,
         models=tuple(measured),
-        units={name: metric.unit for name, metric in metrics.items()},
-        signatures={name: metrics[name].signature for name in record.signatures if name in metrics},
         pairs=tests,
         buckets=(*record.buckets, *_buckets(models, analysis, decides, further)),
         differences=_differences(models, pairs) if task.takes_pairs else (),
@@ -240,22 +231,20 @@ def _with_quality(budgets: Budgets, outputs: RunTable[Answered], analysis: Analy
     """Estimate every budget's trainings, and the difference of the primary pair over budgets."""
     metric = analysis.metric
     pairs = outputs.first.pairs
-    units: dict[str, Any] = {"clusters": analysis.labels(pairs), "tunings": analysis.tunings}
-    counts = {}
+    scores: dict[float, ItemScores] = {}
     for cell in budgets.cells:
-        counts[cell.budget] = metric.count_runs(outputs_by_model(outputs.at(cell.budget)), pairs)
+        scores[cell.budget] = analysis.scores(outputs_by_model(outputs.at(cell.budget)), pairs, metric)
     differences: Sequence[BudgetDifference] = ()
     if budgets.pair:
-        differences = budget_differences(counts, metric, budgets.pair, **units)
+        counts = {budget: table.counts for budget, table in scores.items()}
+        labels = analysis.labels(pairs)
+        differences = budget_differences(counts, metric, budgets.pair, clusters=labels, tunings=analysis.tunings)
     by_budget = {difference.budget: difference for difference in differences}
     cells = []
     for cell in budgets.cells:
-        scores = score_counts(counts[cell.budget], metric, **units)
-        estimates = scores.estimates()
-        counted = {}
-        for name, runs in outputs.at(cell.budget).items():
-            counted[name] = sum(_failed(run, metric, analysis.task) for run in runs)
-        failed = {name: count for name, count in counted.items() if count}
+        counted = by_model(outputs.at(cell.budget), lambda run: _failed(run, metric, analysis.task))
+        failed = {name: sum(flags) for name, flags in counted.items() if any(flags)}
+        estimates = scores[cell.budget].runs().estimates()
         cells.append(replace(cell, models=estimates, difference=by_budget.get(cell.budget), failed=failed))
     seeds = min(len(outputs.at(budget)[model]) for budget, model, _ in outputs.rows())
     crossing = locate(differences) if differences and seeds >= MIN_SEEDS else None

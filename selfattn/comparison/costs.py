@@ -204,19 +204,20 @@ def _batch(shape: BatchShape, vocab_size: int) -> Batch:
 
 def _times_of(trainings: Trainings, tested: Mapping[str, Tested], trained: Sequence[Tested]) -> dict[str, ModelTimes]:
     """Time a run of each model, and steps of all that read as much in one as some run does."""
-    keys = {run.path: step_key(run.name, run.config.training) for run in trained}
-    every = step_seconds({keys[run.path]: (run.config.model, run.config.training) for run in trained}, trainings)
-    steps = {name: every[keys[run.path]] for name, run in tested.items()}
+    timed = {step_key(run.name, run.config.training): (run.config.model, run.config.training) for run in trained}
+    seconds = step_seconds(timed, trainings)
     of_model: dict[str, dict[str, float]] = {}
     for run in trained:
-        of_model.setdefault(run.name, {})[keys[run.path]] = every[keys[run.path]]
+        key = step_key(run.name, run.config.training)
+        of_model.setdefault(run.name, {})[key] = seconds[key]
     runs = {name: load(run.path) for name, run in tested.items()}
     pairs = next(iter(tested.values())).answered.pairs[:_INPUTS]
     single = {name: (lambda turn, run=run: answer(run, [pairs[turn % len(pairs)]])) for name, run in runs.items()}
     batch = {name: (lambda _, run=run: answer(run, pairs, trainings.task.decoding)) for name, run in runs.items()}
     alone = by_turns(single, min(_SINGLE, len(pairs)))
     together = by_turns(batch, _BATCHES)
-    return {
-        name: ModelTimes(steps[name], 1000 * alone[name], 1000 * together[name] / len(pairs), steps=of_model[name])
-        for name in runs
-    }
+    times = {}
+    for name, run in tested.items():
+        step = seconds[step_key(name, run.config.training)]
+        times[name] = ModelTimes(step, 1000 * alone[name], 1000 * together[name] / len(pairs), of_model[name])
+    return times
