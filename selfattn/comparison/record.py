@@ -3,7 +3,6 @@
 import json
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -86,11 +85,7 @@ def make_record(
     settings = data | {"quick": plan.quick} | dict(first.result.decoding) | shared
     versions = {name: first.record.versions.get(name) for name in ("selfattn", "python", "torch", "babel", "cldr")}
     machine = {name: first.record.machine.get(name) for name in ("platform", "cpu", "cores", "threads")}
-    described = []
-    for name, runs in models.items():
-        model = _model(firsts[name], runs, shared, plan, times.get(name))
-        changes = changed_settings(task, plan.models[name], is_sized=plan.matching.target is not None)
-        described.append(replace(model, preset=plan.models[name].preset, changes=changes))
+    described = [_model(task, runs, shared, plan, times.get(name)) for name, runs in models.items()]
     record = Record(
         schema=SCHEMA,
         task=first.config.task,
@@ -111,19 +106,18 @@ def make_record(
         margin=plan.margin,
         tuning=Tuning(plan.tuning_trials, plan.tunings, plan.tuning_seed, space_texts(plan)) if plan.space else None,
         plan=check_plan(comparison, plan, trained),
+        target=_target(trained, plan, plan.until) if plan.until is not None else None,
     )
-    if plan.until is not None:
-        record = replace(record, target=_target(trained, plan))
     return measure(record, task, outputs or outputs_of(trained), first.config.data.get("further_tests", ()))
 
 
-def _target(trained: RunTable[Tested], plan: ComparisonPlan) -> Target:
+def _target(trained: RunTable[Tested], plan: ComparisonPlan, share: float) -> Target:
     """Return what the runs read until they reached the target, and the tests of all pairs of models."""
     first = trained.first.config.training
     cap = first.items_per_epoch or 0
     examples = by_model(trained.main, lambda run: examples_until(run.directory))
     return Target(
-        plan.until or 0.0,
+        share,
         cap,
         first.batch_size * first.accumulate * (first.validate_every or 1),
         first.look_items or first.validation_items,
@@ -179,9 +173,11 @@ def changed_settings(task: TaskData, planned: PlannedModel, *, is_sized: bool) -
 
 
 def _model(
-    first: Tested, runs: Sequence[Tested], shared: Mapping[str, Any], plan: ComparisonPlan, times: ModelTimes | None
+    task: TaskData, runs: Sequence[Tested], shared: Mapping[str, Any], plan: ComparisonPlan, times: ModelTimes | None
 ) -> Model:
     """Describe a model by the first of its runs that came to an end, and by all of them."""
+    first = next(run for run in runs if not run.failed)
+    planned = plan.models[first.name]
     preset = Preset("", "", lambda: first.config.model)
     if first.config.preset in PRESETS:
         preset = get_preset(first.config.preset)
@@ -207,6 +203,8 @@ def _model(
         config=config_to_dict(first.config.model) | ({"training": training} if training else {}),
         run_dirs=tuple(f"{run.path.parent.name}/{run.path.name}" for run in runs),
         tunings=tuple(plan.tuning_of(run.seed) for run in runs) if plan.tunings > 1 else (),
+        preset=planned.preset,
+        changes=changed_settings(task, planned, is_sized=plan.matching.target is not None),
     )
 
 
