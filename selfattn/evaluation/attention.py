@@ -171,11 +171,7 @@ def diagonal_counts(gold: Sequence[Tensor]) -> AlignmentCounts:
 
 
 def source_shares(
-    model: Seq2Seq,
-    examples: Sequence[Example],
-    *,
-    batch_size: int = 64,
-    dtype: torch.dtype = torch.float32,
+    model: Seq2Seq, examples: Sequence[Example], *, batch_size: int = 64, dtype: torch.dtype = torch.float32
 ) -> Iterator[tuple[int, list[Tensor]]]:
     """Yield a model's attention to the source while it writes given targets; each row sums to 1.
 
@@ -201,12 +197,7 @@ def source_shares(
 
 @torch.inference_mode()
 def token_links(
-    model: Seq2Seq,
-    examples: Sequence[Example],
-    *,
-    layer: int = -1,
-    head: int | None = None,
-    shifted: bool = False,
+    model: Seq2Seq, examples: Sequence[Example], *, layer: int = -1, head: int | None = None, shifted: bool = False
 ) -> list[list[Link]]:
     """Link each token of given targets to the source token that it attends to most.
 

@@ -400,34 +400,25 @@ def randomisation_test(
     """
     total = first.sum(axis=0) + second.sum(axis=0)
     observed = abs(_differences(first.sum(axis=0)[None], total, score)[0])
+
+    def as_large(chosen: npt.NDArray[np.bool_], base: Array, change: Array) -> int:
+        """Count the choices ``[n i]`` of items to exchange whose difference is at least the observed one."""
+        found = 0
+        for start in range(0, len(chosen), _AT_ONCE):
+            sums = base + chosen[start : start + _AT_ONCE] @ change
+            found += int(np.sum(abs(_differences(sums, total, score)) >= observed - _TIE))
+        return found
+
     differing = np.flatnonzero((first != second).any(axis=1))
     count = len(differing)
     if count <= _ENUMERATED:
         numbers = np.arange(2 ** max(0, count - 1))
         swapped = (numbers[:, None] >> np.arange(count)) % 2 == 1  # the last differing item never changes place
-        base = first.sum(axis=0)
-        change = (second - first)[differing]
-        as_large = _as_large(swapped, base, change, total, score, observed)
-        return Randomisation(as_large / len(numbers), None)
+        larger = as_large(swapped, first.sum(axis=0), (second - first)[differing])
+        return Randomisation(larger / len(numbers), None)
     taken = np.random.default_rng(seed).integers(2, size=(SHUFFLES, len(first)), dtype=bool)
-    as_large = _as_large(taken, second.sum(axis=0), first - second, total, score, observed)
-    return Randomisation((as_large + 1) / (SHUFFLES + 1), SHUFFLES)
-
-
-def _as_large(
-    chosen: npt.NDArray[np.bool_],
-    base: Array,
-    change: Array,
-    total: Array,
-    score: Callable[[Array], Array],
-    observed: float,
-) -> int:
-    """Count the choices ``[n i]`` of items to exchange whose difference is at least the observed one."""
-    as_large = 0
-    for start in range(0, len(chosen), _AT_ONCE):
-        sums = base + chosen[start : start + _AT_ONCE] @ change
-        as_large += int(np.sum(abs(_differences(sums, total, score)) >= observed - _TIE))
-    return as_large
+    larger = as_large(taken, second.sum(axis=0), first - second)
+    return Randomisation((larger + 1) / (SHUFFLES + 1), SHUFFLES)
 
 
 def _differences(sums: Array, total: Array, score: Callable[[Array], Array]) -> Array:
