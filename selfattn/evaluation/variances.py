@@ -478,9 +478,8 @@ def _ratio(first: str, second: str, a: Sequence[int | None], b: Sequence[int | N
     fails = len(arrived[0]) < len(a) or len(arrived[1]) < len(b)
     if fails and not (mostly_fails(a) or mostly_fails(b)):
         views.append((_censored(arrived[0], cap), _censored(arrived[1], cap)))
-    intervals = [_interval(*view) for view in views]
-    low, high = min(ends[0] for ends in intervals), max(ends[1] for ends in intervals)
-    p = max(_p_value(*view) for view in views)
+    lows, highs, p_values = zip(*(_rank_sum_test(*view) for view in views), strict=True)
+    p = max(p_values)
     lowest, highest = (float(np.median(bounds)) for bounds in _log_ratios(*views[0]))
     estimate = math.exp(next(filter(math.isfinite, (lowest, highest)), 0.0))
     bound: Bound = "unknown"
@@ -490,7 +489,7 @@ def _ratio(first: str, second: str, a: Sequence[int | None], b: Sequence[int | N
         bound = "more"
     elif math.isfinite(highest):
         bound = "fewer"
-    return RatioTest(first, second, estimate, bound, p, p, "not told apart", _end(low), _end(high))
+    return RatioTest(first, second, estimate, bound, p, p, "not told apart", _end(min(lows)), _end(max(highs)))
 
 
 def mostly_fails(examples: Sequence[int | None]) -> bool:
@@ -525,21 +524,20 @@ def _log_ratios(a: Array, b: Array) -> tuple[Array, Array]:
     return np.sort(low), np.sort(high)
 
 
-def _interval(a: Array, b: Array, alpha: float = ALPHA) -> tuple[float, float]:
-    """Return the interval of the log ratio, infinite where so few runs allow none."""
-    low, high = _log_ratios(a, b)
-    tail = np.cumsum(rank_sum_distribution(a.shape[1], b.shape[1]))
-    cut = int((tail <= alpha / 2).sum())  # so many ratios may lie outside at either end
-    return (float(low[cut - 1]), float(high[len(high) - cut])) if cut else (-math.inf, math.inf)
+def _rank_sum_test(a: Array, b: Array) -> tuple[float, float, float]:
+    """Return the ends of the interval of the log ratio, infinite where so few runs allow none, and the two-sided p.
 
-
-def _p_value(a: Array, b: Array) -> float:
-    """Return the two-sided p of the rank-sum test; a pair of runs that may be equal speaks against a difference."""
+    A pair of runs that may be equal speaks against a difference.
+    """
     low, high = _log_ratios(a, b)
     tail = np.cumsum(rank_sum_distribution(a.shape[1], b.shape[1]))
     not_more = int((low <= 0).sum())  # pairs in which the first may not need more
     not_fewer = int((high >= 0).sum())
-    return min(1.0, 2 * float(tail[min(not_more, not_fewer)]))
+    p = min(1.0, 2 * float(tail[min(not_more, not_fewer)]))
+    cut = int((tail <= ALPHA / 2).sum())  # so many ratios may lie outside at either end
+    if not cut:
+        return -math.inf, math.inf, p
+    return float(low[cut - 1]), float(high[len(high) - cut]), p
 
 
 def rank_sum_distribution(a: int, b: int) -> Array:

@@ -596,7 +596,25 @@ def attention_text(
     target = [_unjoined(shown(token)) for token in target_tokens]
     label, best = (max(map(width, tokens), default=0) for tokens in (target, source))
     sizes = [max(map(width, token), default=1) or 1 for token in source]
-    return Group(*(_block(rows, source, target, sizes, k, label) for k in _blocks(sizes, columns - label - best - 9)))
+
+    def block(places: list[int]) -> Text:
+        text = Text(no_wrap=True)
+        stacks = [_characters(source[k]) for k in places]
+        tallest = max(map(len, stacks))
+        for line in zip(*([""] * (tallest - len(stack)) + stack for stack in stacks), strict=True):
+            chars = (char + " " * (sizes[k] - width(char)) for char, k in zip(line, places, strict=True))
+            text.append(f"{' ' * (label + 1)}{''.join(chars)}\n")
+        for row, token in zip(rows, target, strict=True):
+            text.append(token + " " * (label - width(token) + 1), style="bold")
+            for k in places:
+                shade = _SHADES[min(len(_SHADES) - 1, round(row[k] * (len(_SHADES) - 1)))]
+                text.append(shade * sizes[k], style="blue")
+            top = max(range(len(row)), key=row.__getitem__)
+            text.append(f"  {source[top]} ", style="bold").append(f"{row[top]:.2f}\n", style="dim")
+        text.rstrip()
+        return text
+
+    return Group(*map(block, _blocks(sizes, columns - label - best - 9)))
 
 
 def _blocks(sizes: Sequence[int], columns: int) -> list[list[int]]:
@@ -607,26 +625,6 @@ def _blocks(sizes: Sequence[int], columns: int) -> list[list[int]]:
             blocks.append([])
         blocks[-1].append(k)
     return blocks
-
-
-def _block(
-    rows: list[list[float]], source: list[str], target: list[str], sizes: list[int], places: list[int], label: int
-) -> Text:
-    text = Text(no_wrap=True)
-    stacks = [_characters(source[k]) for k in places]
-    tallest = max(map(len, stacks))
-    for line in zip(*([""] * (tallest - len(stack)) + stack for stack in stacks), strict=True):
-        chars = (char + " " * (sizes[k] - width(char)) for char, k in zip(line, places, strict=True))
-        text.append(f"{' ' * (label + 1)}{''.join(chars)}\n")
-    for row, token in zip(rows, target, strict=True):
-        text.append(token + " " * (label - width(token) + 1), style="bold")
-        for k in places:
-            shade = _SHADES[min(len(_SHADES) - 1, round(row[k] * (len(_SHADES) - 1)))]
-            text.append(shade * sizes[k], style="blue")
-        top = max(range(len(row)), key=row.__getitem__)
-        text.append(f"  {source[top]} ", style="bold").append(f"{row[top]:.2f}\n", style="dim")
-    text.rstrip()
-    return text
 
 
 def _unjoined(token: str) -> str:
