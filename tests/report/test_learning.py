@@ -7,11 +7,16 @@ from selfattn.results.quality import Curve, Point
 from selfattn.results.record import Model
 
 
-def model(*runs: list[float]) -> Model:
-    """A model whose run k reached `runs[k]` after 1, 2, 3, ... epochs of 10 steps."""
-    points = ([Point(epoch, 10 * epoch, valid=valid) for epoch, valid in enumerate(run, start=1)] for run in runs)
-    curves = tuple(Curve(seed, tuple(curve)) for seed, curve in enumerate(points))
-    return Model("m", True, 1, tuple(range(len(runs))), {}, curves=curves)
+def at_steps(*runs: dict[int, float], part: tuple[int, ...] = ()) -> Model:
+    """A model whose runs reached these values at these steps of ten tokens; those of `part` on a part of the items."""
+    curves = []
+    for seed, run in enumerate(runs):
+        points = []
+        for step, valid in run.items():
+            loss = None if step in part else 1.0
+            points.append(Point(1, step, tokens=10 * step, valid_loss=loss, valid=valid))
+        curves.append(Curve(seed, tuple(points)))
+    return Model("m", True, 1, tuple(range(len(runs))), {}, curves=tuple(curves))
 
 
 def step(point: Point) -> float:
@@ -27,25 +32,13 @@ HALF = 4.302653 * 0.1 / 3**0.5  # t for 2 degrees of freedom, standard deviation
     ids=["Student's t", "range of two", "no band for one"],
 )
 def test_the_mean_of_all_runs_has_a_band(ends: list[float], low: float | None, high: float | None) -> None:
-    (spot,) = mean_curve(model(*([end] for end in ends)), step, "share")
+    (spot,) = mean_curve(at_steps(*({10: end} for end in ends)), step, "share")
     assert (spot.x, spot.y) == (10, pytest.approx(0.5))
     assert (spot.low, spot.high) == (pytest.approx(low, abs=1e-6), pytest.approx(high, abs=1e-6))
 
 
 def test_the_mean_goes_as_far_as_every_run() -> None:
-    assert len(mean_curve(model([0.1, 0.2, 0.3], [0.1, 0.2]), step, "share")) == 2
-
-
-def at_steps(*runs: dict[int, float], part: tuple[int, ...] = ()) -> Model:
-    """A model whose runs reached these values at these steps of ten tokens; those of `part` on a part of the items."""
-    curves = []
-    for seed, run in enumerate(runs):
-        points = []
-        for step, valid in run.items():
-            loss = None if step in part else 1.0
-            points.append(Point(1, step, tokens=10 * step, valid_loss=loss, valid=valid))
-        curves.append(Curve(seed, tuple(points)))
-    return Model("m", True, 1, tuple(range(len(runs))), {}, curves=tuple(curves))
+    assert len(mean_curve(at_steps({10: 0.1, 20: 0.2, 30: 0.3}, {10: 0.1, 20: 0.2}), step, "share")) == 2
 
 
 def test_runs_validated_at_other_steps_are_averaged_after_the_same_training() -> None:
