@@ -68,9 +68,6 @@ def written(folder: Path, *runs: Run, **options: Any) -> str:
 class Page(Browser):
     """An open demo page."""
 
-    def choose(self, selector: str) -> None:
-        self.run("document.querySelector(arguments[0]).click()", selector)
-
     def set(self, selector: str, value: object) -> None:
         script = "const box = document.querySelector(arguments[0]); box.value = arguments[1];"
         self.run(script + "box.dispatchEvent(new Event('input', {bubbles: true}))", selector, str(value))

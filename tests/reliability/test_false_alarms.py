@@ -35,7 +35,7 @@ def budgets(repository: None) -> Any:
     return importlib.import_module("benchmarks.budgets")
 
 
-ALARMS, COVERED, PLANTED, MARGINS, NO_CROSSING, CROSSING, DESIGNS, CEILINGS = range(8)  # tables of the page
+ALARMS, COVERED, PLANTED, _, NO_CROSSING, CROSSING, _, CEILINGS = range(8)  # tables of the page
 
 
 def stated(table: int) -> dict[str, list[str]]:
