@@ -220,12 +220,25 @@ def ratio(sums: Array) -> Array:
     return np.asarray(sums[..., 0] / sums[..., 1])
 
 
+class _OfTexts(Metric):
+    """A metric that compares each output with its reference, both in form NFC."""
+
+    @abstractmethod
+    def compare(self, output: str, reference: str) -> tuple[float, float]:
+        """Return the two counts of an item."""
+
+    def counts(self, outputs: Sequence[str], references: Sequence[str]) -> Array:
+        """Compare each output with its reference."""
+        pairs = zip(map(compose, outputs), map(compose, references), strict=True)
+        return np.array([self.compare(*pair) for pair in pairs], dtype=np.float64).reshape(-1, 2)
+
+
 EXACT_MATCH = "exact_match"
 
 
 @final
 @register.metric("exact_match")
-class ExactMatch(Metric):
+class ExactMatch(_OfTexts):
     """Share of outputs that equal the reference, character by character.
 
     Example:
@@ -237,14 +250,14 @@ class ExactMatch(Metric):
 
     is_mean = True
 
-    def counts(self, outputs: Sequence[str], references: Sequence[str]) -> Array:
+    def compare(self, output: str, reference: str) -> tuple[float, float]:
         """Count right outputs, and outputs."""
-        return of_each([output == right for output, right in _composed(outputs, references)])
+        return output == reference, 1
 
 
 @final
 @register.metric("character_error_rate")
-class CharacterErrorRate(Metric):
+class CharacterErrorRate(_OfTexts):
     """Character edits (insert, delete, replace) that turn outputs into references, divided by the references' length.
 
     Can be above 1 where outputs are much too long.
@@ -256,15 +269,14 @@ class CharacterErrorRate(Metric):
 
     better = "lower"
 
-    def counts(self, outputs: Sequence[str], references: Sequence[str]) -> Array:
+    def compare(self, output: str, reference: str) -> tuple[float, float]:
         """Count edits, and characters of the reference."""
-        rows = [(edit_distance(output, right), len(right)) for output, right in _composed(outputs, references)]
-        return np.array(rows, dtype=np.float64)
+        return edit_distance(output, reference), len(reference)
 
 
 @final
 @register.metric("word recall")
-class WordRecall(Metric):
+class WordRecall(_OfTexts):
     r"""Share of the references' words that the outputs have.
 
     .. math:: \frac{\sum_i \sum_w \min(h_i(w), r_i(w))}{\sum_i \sum_w r_i(w)}
@@ -277,18 +289,15 @@ class WordRecall(Metric):
         0.75
     """
 
-    def counts(self, outputs: Sequence[str], references: Sequence[str]) -> Array:
+    def compare(self, output: str, reference: str) -> tuple[float, float]:
         """Count the words that both have, and those of the reference."""
-        rows = []
-        for output, reference in _composed(outputs, references):
-            right = Counter(words_of(reference))
-            rows.append(((Counter(words_of(output)) & right).total(), right.total()))
-        return np.array(rows, dtype=np.float64)
+        right = Counter(words_of(reference))
+        return (Counter(words_of(output)) & right).total(), right.total()
 
 
 @final
 @register.metric("word accuracy")
-class WordAccuracy(Metric):
+class WordAccuracy(_OfTexts):
     r"""How many words of outputs and references are the same: the F-measure of precision and recall.
 
     .. math:: \frac{2 \sum_i \sum_w \min(h_i(w), r_i(w))}{\sum_i \sum_w h_i(w) + r_i(w)}
@@ -301,14 +310,11 @@ class WordAccuracy(Metric):
         0.667
     """
 
-    def counts(self, outputs: Sequence[str], references: Sequence[str]) -> Array:
+    def compare(self, output: str, reference: str) -> tuple[float, float]:
         """Count twice the words that both have, and the words of both."""
-        rows = []
-        for output, reference in _composed(outputs, references):
-            written = Counter(output.split())
-            right = Counter(reference.split())
-            rows.append((2 * (written & right).total(), written.total() + right.total()))
-        return np.array(rows, dtype=np.float64)
+        written = Counter(output.split())
+        right = Counter(reference.split())
+        return 2 * (written & right).total(), written.total() + right.total()
 
     def score(self, sums: Array) -> Array:
         """Return the F-measure, 0 where there is no word."""
@@ -317,7 +323,7 @@ class WordAccuracy(Metric):
 
 @final
 @register.metric("word_error_rate")
-class WordErrorRate(Metric):
+class WordErrorRate(_OfTexts):
     """Share of outputs that are not the reference, as shared tasks on pronunciation count: an item is a word.
 
     Speech recognition calls the edits of words by this name; those of all parts between spaces are `PhoneErrorRate`.
@@ -331,14 +337,14 @@ class WordErrorRate(Metric):
     is_mean = True
     beside = ("phone_error_rate",)
 
-    def counts(self, outputs: Sequence[str], references: Sequence[str]) -> Array:
+    def compare(self, output: str, reference: str) -> tuple[float, float]:
         """Count wrong outputs, and outputs."""
-        return of_each([output != right for output, right in _composed(outputs, references)])
+        return output != reference, 1
 
 
 @final
 @register.metric("phone_error_rate")
-class PhoneErrorRate(Metric):
+class PhoneErrorRate(_OfTexts):
     """Edits (insert, delete, replace) of what stands between spaces, such as phones, divided by the references' number.
 
     Can be above 1 where outputs are much too long.
@@ -350,13 +356,10 @@ class PhoneErrorRate(Metric):
 
     better = "lower"
 
-    def counts(self, outputs: Sequence[str], references: Sequence[str]) -> Array:
+    def compare(self, output: str, reference: str) -> tuple[float, float]:
         """Count edits, and phones of the reference."""
-        rows = []
-        for output, reference in _composed(outputs, references):
-            right = reference.split()
-            rows.append((edit_distance(output.split(), right), len(right)))
-        return np.array(rows, dtype=np.float64)
+        right = reference.split()
+        return edit_distance(output.split(), right), len(right)
 
 
 class Macro(PairMetric):
@@ -431,11 +434,6 @@ class MacroPhoneErrorRate(Macro):
 
     inner = PhoneErrorRate
     better = "lower"
-
-
-def _composed(outputs: Sequence[str], references: Sequence[str]) -> Iterable[tuple[str, str]]:
-    """Return each output with its reference, both in form NFC."""
-    return zip(map(compose, outputs), map(compose, references), strict=True)
 
 
 def decomposed_note(label: str, texts: Iterable[str]) -> str | None:
