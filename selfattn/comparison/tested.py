@@ -32,6 +32,7 @@ SCHEMA = 2
 RESULT = "test.json"
 ANSWERS = "test.jsonl"
 _ADVICE = "test the run again: remove test.json, and compare with `resume`"
+_OF_A_REPORT = ("epoch", "step", "tokens", "seconds", "train_loss", "valid_loss")  # that a point of a curve has too
 _Range = tuple[int, int]
 
 
@@ -263,18 +264,10 @@ class Tested:
         per_token = self.result.cost.training_flops_per_token or 0.0
         points = []
         for report in self.metrics:
-            point = Point(
-                report.epoch,
-                report.step,
-                report.tokens,
-                report.seconds,
-                per_token * report.tokens,
-                report.train_loss,
-                report.valid_loss,
-                report.measures.get(metric),
-                report.examples or None,
-            )
-            points.append(point)
+            same = {name: getattr(report, name) for name in _OF_A_REPORT}
+            flops = per_token * report.tokens
+            valid = report.measures.get(metric)
+            points.append(Point(**same, flops=flops, valid=valid, examples=report.examples or None))
         validated = {report.step for report in self.metrics}
         for part in [] if self.failed else self.directory.curve():
             if part.step in validated:  # at the end of an epoch
