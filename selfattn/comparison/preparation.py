@@ -264,30 +264,21 @@ def make_plan(trainings: Trainings, chosen: Mapping[str, PlannedModel]) -> Compa
         training=recipe,
         shape=batch_shape(data.validation, recipe),
     )
-    copied = ("quick", "first_seed", "test_draw", "budget_in", "pilot", "margin", "threads")
+    copied = ["quick", "seeds", "first_seed", "test_draw", "budget_in", "pilot", "margin", "threads", "until"]
     tuning: dict[str, Any] = {}
     if options.tune:
+        copied += ["space", "tuning_seed", "tunings"]
         names = tuned_settings(options.space, list(chosen))
         read_in_a_step = {name: getattr(recipe, name) for name in READ_IN_A_STEP if name in names}
-        tuning = {
-            "space": options.space,
-            "tuning_seed": options.tuning_seed,
-            "tuning_trials": options.trials,
-            "tunings": options.tunings,
-            "read_in_a_step": {name: value for name, value in read_in_a_step.items() if value is not None},
-        }
+        tuning["tuning_trials"] = options.trials
+        tuning["read_in_a_step"] = {name: value for name, value in read_in_a_step.items() if value is not None}
     if options.until is not None:
-        tuning |= {
-            "until": options.until,
-            "tuning_seed": options.first_seed or 0,
-            "tuning_trials": options.trials if options.tune else 1,
-            "tunings": options.seeds or 1,
-        }
+        trials = options.trials if options.tune else 1
+        tuning |= {"tuning_seed": options.first_seed, "tuning_trials": trials, "tunings": options.seeds}
     return ComparisonPlan(
-        **{name: getattr(options, name) for name in copied},
+        **{name: getattr(options, name) for name in copied} | tuning,
         task=task.name,
         command=trainings.command,
-        seeds=options.seeds or 1,
         budgets=tuple(sorted(options.budgets)),
         steps=steps_of(data, recipe) if options.budgets != (1.0,) else 0,
         examples=examples,
@@ -299,7 +290,6 @@ def make_plan(trainings: Trainings, chosen: Mapping[str, PlannedModel]) -> Compa
         tuned=not options.tune and options.until is None,
         test_set=str(data.settings.get("test_set", "")),
         plugins=used_plugins(task.name, metric_names(task), *(model.config for model in chosen.values())),
-        **tuning,
     )
 
 
