@@ -17,12 +17,12 @@ from selfattn.experiments.plan import check_out
 from selfattn.registry import is_name
 from selfattn.report.numbers import bare_p_text, value_text
 from selfattn.report.ranking import departures, obstacles, pair_test, quality, set_aside
+from selfattn.report.write import RESULTS
 from selfattn.results.quality import Estimate, OverTasks, TaskRow, Unit
 from selfattn.results.record import Record, read_record
 from selfattn.streams import seed_for
 from selfattn.words.messages import SOURCE, Message, catalogue, message, name_key, text_of
 
-RESULTS = "results.json"
 _TUNING_SEEDS = 1_000_000  # so many first seeds
 _NOT_OF_ONE = ("out", "resume", "lang", "plan_only")  # they are given for all comparisons together, or not at all
 
@@ -58,8 +58,7 @@ def compare_each(
         check_out(out)
     if len(settings) < FEWEST:
         raise SettingError(f"{number_of(len(settings), 'data set')}: a verdict over tasks needs {FEWEST} or more")
-    first: tuple[str, ComparisonPlan] | None = None
-    complete: dict[str, dict[str, Any]] = {}
+    plans: dict[str, ComparisonPlan] = {}
     for name, values in settings.items():
         if not is_name(name):
             raise SettingError(f"{name!r}: a data set's name is made of at most 100 letters, digits, - and _")
@@ -72,20 +71,19 @@ def compare_each(
             raise UserError(f"{name}: {error}") from None
         if len(plan.models) < 2:
             raise SettingError(f"{name}: one model has no differences; compare two")
-        if first is None:
-            first = name, plan
-        elif [*plan.models] != [*first[1].models]:
-            raise SettingError(f"{name}: compares {', '.join(plan.models)}, other models than {first[0]}")
-        elif plan.headline != first[1].headline:
-            raise SettingError(
-                f"{name}: is decided by {plan.headline.metric}, {first[0]} by {first[1].headline.metric}"
-            )
-        complete[name] = own_settings(name, plan) | dict(values)
+        plans[name] = plan
+        first_name, first = next(iter(plans.items()))
+        if [*plan.models] != [*first.models]:
+            raise SettingError(f"{name}: compares {', '.join(plan.models)}, other models than {first_name}")
+        if plan.headline != first.headline:
+            metrics = f"{plan.headline.metric}, {first_name} by {first.headline.metric}"
+            raise SettingError(f"{name}: is decided by {metrics}")
     places = {}
-    for number, (name, values) in enumerate(complete.items(), 1):
+    for number, (name, plan) in enumerate(plans.items(), 1):
         places[name] = out / name
         say(f"{name}: {number} of {len(settings)}, in {places[name]}")
-        compare(task, **values, out=places[name], resume=resume, lang=lang)
+        own = own_settings(name, plan) | dict(settings[name])
+        compare(task, **own, out=places[name], resume=resume, lang=lang)
     return places
 
 
