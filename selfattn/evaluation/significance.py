@@ -439,7 +439,6 @@ def _checked(scores: Mapping[str, npt.ArrayLike], *, axes: int) -> dict[str, Arr
 
 FEWEST = 3
 """Tasks without which nothing can be said of further ones."""
-_DRAWS = 2000
 
 Runs = Sequence[Array]
 """The scores of one model's runs on each task."""
@@ -508,7 +507,7 @@ def drawn_again(statistic: Callable[[Sequence[Runs]], float], models: Sequence[R
     """
     chance = np.random.default_rng(0)
     draws = []
-    for _ in range(_DRAWS):
+    for _ in range(RESAMPLES):
         draws.append(statistic([[chance.choice(runs, len(runs)) for runs in tasks] for tasks in models]))
     low, high = np.quantile(draws, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return Estimate(statistic(models), float(low), float(high))
