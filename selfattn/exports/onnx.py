@@ -191,7 +191,7 @@ def to_onnx(model: Seq2Seq, folder: Path) -> None:
             raise UserError(f"onnx: the package {package} is missing; pip install 'selfattn[onnx]'")
     if any(isinstance(module, DeltaAttention) for module in model.modules()):
         raise UserError(
-            "onnx: the delta rule solves systems of equations, which ONNX does not; take state linear or none"
+            "onnx: the delta rule solves systems of equations, which ONNX does not; take `attention` linear or softmax"
         )
     # With gradients a cache is concatenated; without them it grows in place, which a graph does not support.
     with _quiet(), torch.enable_grad(), unread():

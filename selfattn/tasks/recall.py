@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from selfattn.codec import encode
 from selfattn.data.pairs import Pair
 from selfattn.data.splits import GeneratedSplits, Splits
-from selfattn.errors import SettingError
+from selfattn.errors import SettingError, UserError
 from selfattn.runs.task import RECIPE, TaskData
 from selfattn.settings import Condition, Count, check_options, needs
 from selfattn.training.config import TrainingConfig
 
 if TYPE_CHECKING:
+    from selfattn.models.config import ModelConfig
     from selfattn.tokenizers.protocol import Tokenizer
 
 LETTERS = "abcdefgh"  # of copy and reverse
@@ -101,6 +102,15 @@ class Recall(TaskData):
         if self.options.problem == "mqar":
             return WordTokenizer(map(str, range(self.options.vocabulary)))
         return WordTokenizer(text for pair in splits.sample() for text in (pair.source, pair.target))
+
+    def check_model(self, config: ModelConfig, name: str) -> None:
+        """Refuse a model that has no positions for the longest test text, before any training."""
+        longest = self.options.test_length + 1  # with its end
+        answer = longest if self.options.problem in ("copy", "reverse") else 2
+        try:
+            config.limits().check(longest, answer)
+        except ValueError as error:
+            raise UserError(f"{name}: test texts: {error}; `set` more, or give a shorter `test_length`") from None
 
     def recipe(self, quick: bool) -> TrainingConfig:
         """Return the recipe."""

@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from selfattn.errors import SettingError
+from selfattn.errors import SettingError, UserError
+from selfattn.models.families import get_preset
 from selfattn.runs.load import load
 from selfattn.runs.train import train
 from selfattn.tasks.recall import Recall, multiquery_ar
@@ -79,3 +80,10 @@ def test_a_run_is_trained_tested_and_loaded(tmp_path: Path) -> None:
         out=tmp_path / "run", **sizes,
     )  # fmt: skip
     assert load(run.path).predict(["3 40 5 50 3"]) == run.predict(["3 40 5 50 3"])
+
+
+def test_a_model_without_positions_for_the_test_is_refused_before_any_training() -> None:
+    model = get_preset("transformer-learned").config
+    with pytest.raises(UserError, match="learned: test texts: a source of 129 tokens: this model has at most 64"):
+        Recall().check_model(model, "learned")
+    Recall(test_length=62, length=32, pairs=4).check_model(model, "learned")
