@@ -173,6 +173,8 @@ def measure(record: Record, task: TaskData, outputs: RunTable[Answered], further
     return replace(
         record,
         models=tuple(measured),
+        units={name: measured_by.unit for name, measured_by in metrics.items()},
+        signatures={name: metrics[name].signature for name in record.signatures if name in metrics},
         pairs=tests,
         buckets=(*record.buckets, *_buckets(models, analysis, decides, further)),
         differences=_differences(models, pairs) if task.takes_pairs else (),
