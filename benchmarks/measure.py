@@ -143,8 +143,8 @@ def peers(makers: Mapping[str, Callable[[], Callable[[], object]]]) -> dict[str,
     return made
 
 
-def _raising(error: Exception) -> Callable[[], object]:
-    def fail() -> object:
+def _raising(error: Exception) -> Callable[..., object]:
+    def fail(*_: object) -> object:
         raise error
 
     return fail
