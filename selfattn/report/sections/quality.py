@@ -376,7 +376,7 @@ def target_chart(record: Record, target: Target) -> b.Chart:
     )
     return b.Chart(
         "target",
-        message("target.chart", percent=percent),
+        in_task_words(record, "target.chart", percent=percent),
         tuple(b.ChartLine(model.name, _line(model, target)) for model in record.models),
         scale,
         in_task_words(record, "target.unit"),
