@@ -110,7 +110,8 @@ class Recall(TaskData):
         try:
             config.limits().check(longest, answer)
         except ValueError as error:
-            raise UserError(f"{name}: test texts: {error}; `set` more, or give a shorter `test_length`") from None
+            advice = "give it more by `set`, or shorter texts by `test_length`"
+            raise UserError(f"{name}: test texts: {error}; {advice}") from None
 
     def recipe(self, quick: bool) -> TrainingConfig:
         """Return the recipe."""
