@@ -68,7 +68,7 @@ def rows(path: Path, metric: Metric, repeats: int) -> Iterator[str]:
         outputs = carried.outputs() if carried else outputs_of(read_runs(folder, read_plan(folder)))
     rng = np.random.default_rng(0)
     for name, runs in outputs.main.items():
-        counts = np.stack([metric.count(run.outputs, outputs.first.pairs) for run in runs])
+        counts = np.stack([metric.count(run.texts, outputs.first.pairs) for run in runs])
         real = [is_told_apart(counts[a], counts[b], metric) for a, b in splits(len(counts))]
         single = [is_apart_over_items(counts[a], counts[b], metric) for a, b in combinations(range(len(counts)), 2)]
         drawn_pairs = [is_told_apart(*drawn(counts, rng), metric) for _ in range(repeats)]

@@ -101,13 +101,13 @@ def demo(*runs: Path, out: Path = Path("demo.html"), lang: Lang = SOURCE, exampl
         lang: Language of the page.
         example: Example input. May be repeated. Default: test inputs of the first run that a comparison tested.
     """
-    from selfattn.comparison.tested import Tested, is_tested
+    from selfattn.comparison.tested import RunOnDisk, is_tested
     from selfattn.demo.page import EXAMPLES, write_demo
     from selfattn.runs.load import load
 
     examples = [(text, "") for text in example]
     if not examples:
-        answers = chain.from_iterable(Tested(run).answered.answers for run in runs if is_tested(run))
+        answers = chain.from_iterable(RunOnDisk(run).outputs.answers for run in runs if is_tested(run))
         examples = [(answer.pair.source, answer.pair.target) for answer in islice(answers, EXAMPLES)]
     write_demo([load(run) for run in runs], out, lang, examples)
     say(f"{out}: open it in a browser")

@@ -7,7 +7,7 @@ from collections.abc import Container, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
-from selfattn.comparison.tested import Answered, RunTable, by_model
+from selfattn.comparison.tested import RunOutputs, RunTable, by_model
 from selfattn.data.pairs import Pair
 from selfattn.errors import UserError
 from selfattn.evaluation.buckets import ItemScores, by_length, by_tag, score_fields, score_rare_words
@@ -39,14 +39,13 @@ _UNSEEN = "never shown in training"
 TOGETHER = "all intervals of this table hold together (Bonferroni)"
 FURTHER = "a further test set, beside the one that decides; all intervals of this table hold together (Bonferroni)"
 ALL = "all items"
-RunOutputs = Mapping[str, Sequence[Sequence[str]]]
-
+OutputsByModel = Mapping[str, Sequence[Sequence[str]]]
 """For each model the outputs of each of its runs."""
 
 
-def outputs_by_model(models: Mapping[str, Sequence[Answered]]) -> dict[str, list[list[str]]]:
+def outputs_by_model(models: Mapping[str, Sequence[RunOutputs]]) -> dict[str, list[list[str]]]:
     """Return the outputs of the runs of each model."""
-    return by_model(models, lambda run: run.outputs)
+    return by_model(models, lambda run: run.texts)
 
 
 @dataclass(frozen=True)
@@ -73,12 +72,12 @@ class Analysis:
         """Return a label for each test item, shared by those that depend on one another."""
         return [self.task.repeats(pair) for pair in pairs]
 
-    def scores(self, outputs: RunOutputs, pairs: Sequence[Pair], metric: Metric) -> ItemScores:
+    def scores(self, outputs: OutputsByModel, pairs: Sequence[Pair], metric: Metric) -> ItemScores:
         """Score every run on test items by a metric."""
         counts = metric.count_runs(outputs, pairs)
         return ItemScores(metric, counts, self.labels(pairs), by_tag(pairs), self.tunings, self.failed)
 
-    def further(self, name: str, runs: Mapping[str, Sequence[Answered]]) -> list[BucketGroup]:
+    def further(self, name: str, runs: Mapping[str, Sequence[RunOutputs]]) -> list[BucketGroup]:
         """Score a further test set: all of it with tests of pairs of models, and its tags; a table for each metric.
 
         Args:
@@ -133,7 +132,7 @@ def measure_scores(
     )
 
 
-def measure(record: Record, task: TaskData, outputs: RunTable[Answered], further: Container[str] = ()) -> Record:
+def measure(record: Record, task: TaskData, outputs: RunTable[RunOutputs], further: Container[str] = ()) -> Record:
     """Return a record with every figure that follows from the outputs; all others stay as they are.
 
     Args:
@@ -164,7 +163,7 @@ def measure(record: Record, task: TaskData, outputs: RunTable[Answered], further
         estimates = {metric.name: model.metrics[metric.name]}
         for other in others:
             name = other.name
-            values = tuple(run.scores[name] if name in run.scores else other.of(run.outputs, pairs) for run in runs)
+            values = tuple(run.scores[name] if name in run.scores else other.of(run.texts, pairs) for run in runs)
             estimates[name] = Estimate(statistics.mean(values), runs=values)
         answers = chain.from_iterable(run.answers for run in runs if not run.failed)
         cut_off = sum(not answer.finished for answer in answers) if task.takes_pairs else None
@@ -208,7 +207,7 @@ def _are_identical(first: Sequence[Sequence[str]], second: Sequence[Sequence[str
     return sorted(map(tuple, first)) == sorted(map(tuple, second))
 
 
-def _failed(run: Answered, metric: Metric, task: TaskData) -> bool:
+def _failed(run: RunOutputs, metric: Metric, task: TaskData) -> bool:
     """Whether a training failed: it diverged, or its outputs fit their own items no better than any others.
 
     Only low scores are looked at: from a tenth of the highest on, a model has learned. Then every output is given to
@@ -218,7 +217,7 @@ def _failed(run: Answered, metric: Metric, task: TaskData) -> bool:
     if run.failed or not task.takes_pairs:
         return run.failed
     pairs = run.pairs
-    outputs = run.outputs
+    outputs = run.texts
     sign = 1 if metric.better == "higher" else -1
     score = metric.of(outputs, pairs)
     top = {"share": 1.0, "points": 100.0}.get(metric.unit, math.inf)
@@ -229,7 +228,7 @@ def _failed(run: Answered, metric: Metric, task: TaskData) -> bool:
     return sign * score <= max((sign * metric.of(texts, pairs) for texts in shifted), default=-math.inf)
 
 
-def _with_quality(budgets: Budgets, outputs: RunTable[Answered], analysis: Analysis) -> Budgets:
+def _with_quality(budgets: Budgets, outputs: RunTable[RunOutputs], analysis: Analysis) -> Budgets:
     """Estimate every budget's trainings, and the difference of the primary pair over budgets."""
     metric = analysis.metric
     pairs = outputs.first.pairs
@@ -253,9 +252,9 @@ def _with_quality(budgets: Budgets, outputs: RunTable[Answered], analysis: Analy
     return replace(budgets, cells=tuple(cells), crossing=crossing)
 
 
-def _differences(models: Mapping[str, Sequence[Answered]], pairs: Sequence[Pair]) -> tuple[Difference, ...]:
+def _differences(models: Mapping[str, Sequence[RunOutputs]], pairs: Sequence[Pair]) -> tuple[Difference, ...]:
     """Choose test pairs on which models disagree: some of every pattern of right and wrong, rare patterns first."""
-    outputs = {name: next(run for run in runs if not run.failed).outputs for name, runs in models.items()}
+    outputs = {name: next(run for run in runs if not run.failed).texts for name, runs in models.items()}
     patterns: dict[tuple[bool, ...], list[int]] = {}
     for place, pair in enumerate(pairs):
         texts = [written[place] for written in outputs.values()]
@@ -274,7 +273,7 @@ def _differences(models: Mapping[str, Sequence[Answered]], pairs: Sequence[Pair]
 
 
 def _buckets(
-    models: Mapping[str, Sequence[Answered]], analysis: Analysis, scores: ItemScores, further: Container[str]
+    models: Mapping[str, Sequence[RunOutputs]], analysis: Analysis, scores: ItemScores, further: Container[str]
 ) -> tuple[BucketGroup, ...]:
     """Divide the test by length, field, rare words and probe, and measure every model on every part."""
     task = analysis.task

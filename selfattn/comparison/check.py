@@ -9,8 +9,8 @@ from typing import Any
 from selfattn.codec import decode, encode, fingerprint, read_json
 from selfattn.comparison.costs import COSTS, digest_of_costs
 from selfattn.comparison.plan import TUNING, ComparisonPlan, Training, planned_trials, tuned_settings
-from selfattn.comparison.tested import Answer, Answered, RunTable, Tested, came_to_its_end
-from selfattn.comparison.trainings import DIVERGED, Trainings, digest_of_trials, pick_best
+from selfattn.comparison.tested import Prediction, RunOnDisk, RunOutputs, RunTable, came_to_its_end
+from selfattn.comparison.trainings import DIVERGED, TrainingRunner, digest_of_trials, pick_best
 from selfattn.data.pairs import Pair
 from selfattn.errors import UserError
 from selfattn.evaluation.gates import TestSet, baseline_gate
@@ -29,7 +29,7 @@ _OF_THE_DATA = ("overlap", "similar texts", "known targets", "validation = test"
 _MACHINE = ("selfattn", "commit", "python", "torch", "threads", "cpu")  # the bits of the weights may depend on them
 _ROUNDED = 0.01  # of the tokens
 _EARLY_END = ("patience", "target_exact_match")  # one rule for all, by which each training stops by itself
-Models = Mapping[str, Sequence[Tested]]
+Models = Mapping[str, Sequence[RunOnDisk]]
 
 # No decisions, or made later: tuning has a line of its own in the ledger.
 NOT_SEALED = ("command", "seal", "trials", "tuned")
@@ -40,7 +40,7 @@ _ADVICE = "take the report from where it was published"
 _SHARED = 0.01  # of the test sources may be validation sources too, as real corpora repeat short sentences
 
 
-def make_gates(trained: RunTable[Tested], plan: ComparisonPlan) -> tuple[Gate, ...]:
+def make_gates(trained: RunTable[RunOnDisk], plan: ComparisonPlan) -> tuple[Gate, ...]:
     """Gather the gates of all runs.
 
     A gate that runs of a model fail is listed for each of them, a gate that all pass once. Runs of smaller budgets are
@@ -82,7 +82,7 @@ def _same_data(models: Models) -> Gate:
     return _gate("same data", apart, "all models had the same pairs")
 
 
-def differing_machines(runs: Iterable[Tested]) -> tuple[str, ...]:
+def differing_machines(runs: Iterable[RunOnDisk]) -> tuple[str, ...]:
     """List what differs between the machines of runs: versions, commit, threads and processor, with all values.
 
     Args:
@@ -126,13 +126,13 @@ def _same_training(models: Models, plan: ComparisonPlan) -> Gate:
     return replace(gate, reason=f"{gate.reason}; tuned: {names}") if tuned else gate
 
 
-def _work_apart(runs: Sequence[Tested], *, same_steps: bool) -> Iterator[str]:
+def _work_apart(runs: Sequence[RunOnDisk], *, same_steps: bool) -> Iterator[str]:
     """Name runs that made other steps, or read other numbers of tokens, than the first of their seed.
 
     Where steps read differently much, a share of all steps may end within a step of another: tokens may differ by 1 %.
     """
     for name in ("step", "tokens") if same_steps else ("tokens",):
-        first: dict[int, Tested] = {}
+        first: dict[int, RunOnDisk] = {}
         for run in (run for run in runs if not run.failed):
             other = first.setdefault(run.seed, run)
             count = getattr(run.metrics[-1], name)
@@ -144,7 +144,7 @@ def _work_apart(runs: Sequence[Tested], *, same_steps: bool) -> Iterator[str]:
 # the plan
 
 
-def check_plan(comparison: Path, plan: ComparisonPlan, runs: RunTable[Tested]) -> PlanCheck:
+def check_plan(comparison: Path, plan: ComparisonPlan, runs: RunTable[RunOnDisk]) -> PlanCheck:
     """Check a comparison against its plan.
 
     Args:
@@ -170,7 +170,7 @@ def check_plan(comparison: Path, plan: ComparisonPlan, runs: RunTable[Tested]) -
 
 
 def _departures(
-    comparison: Path, plan: ComparisonPlan, runs: RunTable[Tested], entries: Sequence[LedgerEntry]
+    comparison: Path, plan: ComparisonPlan, runs: RunTable[RunOnDisk], entries: Sequence[LedgerEntry]
 ) -> Iterator[Departure]:
     sealed = plan.seal.decides
     now = of_plan(plan)
@@ -183,9 +183,9 @@ def _departures(
     planned = [run for run in plan.runs() if run.label in configs]
     unplanned = [run.label for run in planned if not _is_as_planned(plan, run, configs[run.label])]
     first = tested[0]
-    others = [] if pairs_digest(first.answered.pairs) == sealed.get("test") else [first.path.name]
+    others = [] if pairs_digest(first.outputs.pairs) == sealed.get("test") else [first.path.name]
     if "tested" in sealed:  # of older plans, the test items alone
-        others += [run.path.name for run in tested if digest_of_tests(run.answered) != sealed["tested"]]
+        others += [run.path.name for run in tested if digest_of_tests(run.outputs) != sealed["tested"]]
     yield from check_ledger(comparison, plan.seal, changed, {run.path.name: run.digest for run in tested})
     names = {run.path.name for run in tested}
     outputs = {entry.run: entry.outputs for entry in entries if entry.outputs}
@@ -230,7 +230,7 @@ def _changed_trials(comparison: Path, plan: ComparisonPlan, entries: Sequence[Le
     return problems
 
 
-def plugins_apart(plan: ComparisonPlan, runs: Sequence[Tested]) -> list[str]:
+def plugins_apart(plan: ComparisonPlan, runs: Sequence[RunOnDisk]) -> list[str]:
     """Name plugins that are now, or were in a run, others than in the plan."""
     changed = changed_plugins(plan.plugins)
     for run in runs:
@@ -241,7 +241,7 @@ def plugins_apart(plan: ComparisonPlan, runs: Sequence[Tested]) -> list[str]:
 def _is_as_planned(plan: ComparisonPlan, planned: Training, config: RunConfig) -> bool:
     """Whether a run, or a trial, has the seed, data and settings of the plan, tuned ones included."""
     recipe = decode(TrainingConfig, plan.seal.decides.get("recipe", {}), file="plan", advice=_ADVICE)
-    pairs = planned.variant.pairs
+    pairs = planned.amount.pairs
     data = dict(plan.seal.decides["data"]) | ({} if pairs is None else {"first": pairs})  # type: ignore[call-overload]  # plain values
     return (
         config.training == planned.training_from(recipe)
@@ -276,7 +276,7 @@ def check_sizes(matching: Matching, models: Mapping[str, ModelConfig]) -> Gate:
     return Gate("matched budgets", passed, reason, value=share, limit=matching.limit)
 
 
-def decisions(plan: ComparisonPlan, trainings: Trainings) -> dict[str, Any]:
+def decisions(plan: ComparisonPlan, trainings: TrainingRunner) -> dict[str, Any]:
     """Return everything that the results depend on, to be sealed before training."""
     data, tests = trainings.data(plan.first_seed)
     sources = {pair.source or pair.target for pair in tests.validation}
@@ -302,11 +302,11 @@ def pairs_digest(pairs: Sequence[Pair]) -> dict[str, Any]:
     return {"items": len(pairs), "sha256": fingerprint([[pair.source, pair.target] for pair in pairs])}
 
 
-def digest_of_tests(tests: TestSet | Answered) -> str:
+def digest_of_tests(tests: TestSet | RunOutputs) -> str:
     """Return the SHA-256 of all that is tested, with tags and spans, by which the tables divide it."""
     sets: dict[str, list[object]] = {"": [_described(pair) for pair in tests.pairs]}
     for name, items in tests.probes.items():
-        sets[name] = [_described(item.pair if isinstance(item, Answer) else item) for item in items]
+        sets[name] = [_described(item.pair if isinstance(item, Prediction) else item) for item in items]
     return fingerprint(sets)
 
 

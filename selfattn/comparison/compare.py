@@ -14,7 +14,7 @@ from selfattn.comparison.options import CompareOptions, CompareSettings
 from selfattn.comparison.plan import TUNING, ComparisonPlan, planned_trials
 from selfattn.comparison.preparation import make_plan, prepare
 from selfattn.comparison.report import check_free_of_others, write_comparison
-from selfattn.comparison.tested import Tested, is_tested
+from selfattn.comparison.tested import RunOnDisk, is_tested
 from selfattn.comparison.trainings import digest_of_trials, tune
 from selfattn.errors import number_of, say
 from selfattn.evaluation.variances import runs_for_ratio
@@ -100,7 +100,7 @@ def compare(
             plan = stack.enter_context(resume(ComparisonPlan, options.out, trainings.command))
             check_free_of_others(options.out)
             tested = [options.out / run.path for run in plan.runs() if is_tested(options.out / run.path)]
-            backfill_ledger(options.out, plan, {path: Tested(path).digests for path in tested})
+            backfill_ledger(options.out, plan, {path: RunOnDisk(path).digests for path in tested})
             if plan.tuned and len(tested) == len(plan.runs()):
                 say(f"{options.out}: all runs are finished; only the report is written again")
         else:

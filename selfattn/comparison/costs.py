@@ -15,9 +15,9 @@ import torch
 
 from selfattn.codec import Plain, read, write
 from selfattn.comparison.plan import ComparisonPlan
-from selfattn.comparison.tested import Tested, read_runs
+from selfattn.comparison.tested import RunOnDisk, read_runs
 from selfattn.comparison.testing import batch_shape
-from selfattn.comparison.trainings import Trainings
+from selfattn.comparison.trainings import TrainingRunner
 from selfattn.data.batches import Batch, collate
 from selfattn.data.pairs import Example
 from selfattn.errors import UserError, say
@@ -71,11 +71,11 @@ class Costs(Plain):
     models: Mapping[str, ModelTimes]
 
 
-def measure_costs(trainings: Trainings, plan: ComparisonPlan) -> bool:
+def measure_costs(runner: TrainingRunner, plan: ComparisonPlan) -> bool:
     """Time training and decoding of all models by turns, unless that is done: of each the first run that is sound.
 
     Args:
-        trainings: of the comparison, all done.
+        runner: of the comparison, all done.
         plan: of the comparison.
 
     Returns:
@@ -84,16 +84,16 @@ def measure_costs(trainings: Trainings, plan: ComparisonPlan) -> bool:
     Raises:
         UserError: the times cannot be written.
     """
-    path = trainings.options.out / COSTS
+    path = runner.options.out / COSTS
     if path.exists():
         return False
-    say(message("progress.costs").say(trainings.options.lang))
-    runs = read_runs(trainings.options.out, plan)
+    say(message("progress.costs").say(runner.options.lang))
+    runs = read_runs(runner.options.out, plan)
     sound = [name for name, of_model in runs.main.items() if not all(run.failed for run in of_model)]
     firsts = {name: runs.finished(name) for name in sound}
     trained = [run for run in runs.all() if not run.failed]
     with writing(path):
-        write(path, Costs(_times_of(trainings, firsts, trained) if firsts else {}), checksum=True)
+        write(path, Costs(_times(runner, firsts, trained) if firsts else {}), checksum=True)
     return True
 
 
@@ -154,19 +154,19 @@ def step_key(name: str, training: TrainingConfig) -> str:
     return ", ".join([name, *parts])
 
 
-def step_seconds(models: Mapping[str, tuple[ModelConfig, TrainingConfig]], trainings: Trainings) -> dict[str, float]:
+def step_seconds(models: Mapping[str, tuple[ModelConfig, TrainingConfig]], runner: TrainingRunner) -> dict[str, float]:
     """Time a training step of each model, by turns, at the middle of its schedule.
 
     Args:
         models: with their trainings, by any name.
-        trainings: have the data and the device.
+        runner: has the data and the device.
 
     Returns:
         Seconds, the median of some steps.
     """
-    data = trainings.data(trainings.first_seed)[0]
+    data = runner.data(runner.first_seed)[0]
     size = len(data.tokenizer)
-    place = choose_device(trainings.options.device)
+    place = choose_device(runner.options.device)
     steps = {
         name: _step(config, size, batch_shape(data.validation, training), training, place)
         for name, (config, training) in models.items()
@@ -202,18 +202,18 @@ def _batch(shape: BatchShape, vocab_size: int) -> Batch:
     return collate(list(map(Example, sources, targets)), 0, 1, range(shape.batch))
 
 
-def _times_of(trainings: Trainings, tested: Mapping[str, Tested], trained: Sequence[Tested]) -> dict[str, ModelTimes]:
+def _times(runner: TrainingRunner, tested: Mapping[str, RunOnDisk], runs: Sequence[RunOnDisk]) -> dict[str, ModelTimes]:
     """Time a run of each model, and steps of all that read as much in one as some run does."""
-    timed = {step_key(run.name, run.config.training): (run.config.model, run.config.training) for run in trained}
-    seconds = step_seconds(timed, trainings)
+    timed = {step_key(run.name, run.config.training): (run.config.model, run.config.training) for run in runs}
+    seconds = step_seconds(timed, runner)
     of_model: dict[str, dict[str, float]] = {}
-    for run in trained:
+    for run in runs:
         key = step_key(run.name, run.config.training)
         of_model.setdefault(run.name, {})[key] = seconds[key]
-    runs = {name: load(run.path) for name, run in tested.items()}
-    pairs = next(iter(tested.values())).answered.pairs[:_INPUTS]
-    single = {name: (lambda turn, run=run: answer(run, [pairs[turn % len(pairs)]])) for name, run in runs.items()}
-    batch = {name: (lambda _, run=run: answer(run, pairs, trainings.task.decoding)) for name, run in runs.items()}
+    loaded = {name: load(run.path) for name, run in tested.items()}
+    pairs = next(iter(tested.values())).outputs.pairs[:_INPUTS]
+    single = {name: (lambda turn, run=run: answer(run, [pairs[turn % len(pairs)]])) for name, run in loaded.items()}
+    batch = {name: (lambda _, run=run: answer(run, pairs, runner.task.decoding)) for name, run in loaded.items()}
     alone = by_turns(single, min(_SINGLE, len(pairs)))
     together = by_turns(batch, _BATCHES)
     times = {}

@@ -11,7 +11,7 @@ from selfattn.codec import Plain, line_of, read, short
 from selfattn.comparison.analysis import measure
 from selfattn.comparison.options import OutputsOptions
 from selfattn.comparison.report import check_report_place, external_record, made_now, outputs_for_sections, publish
-from selfattn.comparison.tested import Answer, Answered, RunTable, by_model
+from selfattn.comparison.tested import Prediction, RunOutputs, RunTable, by_model
 from selfattn.data.pairs import Pair
 from selfattn.data.readers.lines import checked_encoding, inner_name, read_text_lines
 from selfattn.data.readers.rows import read_column
@@ -226,18 +226,18 @@ class Judged(Plain):
         counts = Counter(chain.from_iterable(task.words(training.texts)))
         return {word: counts[word] for word in chain.from_iterable(task.words(texts))}
 
-    def table(self) -> RunTable[Answered]:
+    def table(self) -> RunTable[RunOutputs]:
         """Return the outputs in the form in which a comparison has those of its runs; files count from 1."""
         nothing = [""] * len(self.reference.texts)
         inputs = self.source.texts if self.source else nothing
         kinds = self.tags.texts if self.tags else nothing
-        systems: dict[str, list[Answered]] = {}
+        systems: dict[str, list[RunOutputs]] = {}
         for name, runs in self.systems.items():
             systems[name] = []
             for number, run in enumerate(runs, 1):
                 items = zip(inputs, self.reference.texts, kinds, run.texts, strict=True)
-                answers = [Answer(source, target, tag, (), output, True) for source, target, tag, output in items]
-                systems[name].append(Answered(number, False, answers, words=self.words))
+                answers = [Prediction(source, target, tag, (), output, True) for source, target, tag, output in items]
+                systems[name].append(RunOutputs(number, False, answers, words=self.words))
         return RunTable({1.0: systems})
 
     def record(self) -> Record:
@@ -343,7 +343,7 @@ def read_given(label: str, encoding: str | None) -> Sequence[str]:
 
 
 def word_analyses(
-    task: JudgedOutputs, outputs: RunTable[Answered], clusters: Sequence[Hashable]
+    task: JudgedOutputs, outputs: RunTable[RunOutputs], clusters: Sequence[Hashable]
 ) -> tuple[BucketGroup, tuple[NgramGroup, ...]]:
     """Score words by how often training shows them, and find the n-grams that tell the first model from each other.
 
@@ -355,7 +355,7 @@ def word_analyses(
         clusters: a label for each item, shared by those that repeat one another.
     """
     references = task.words([pair.target for pair in outputs.first.pairs])
-    cut = by_model(outputs.main, lambda run: task.words(run.outputs))
+    cut = by_model(outputs.main, lambda run: task.words(run.texts))
     training = outputs.first.words
     where = "the training text" if training else "the set of references"
     counts = training or Counter(chain.from_iterable(references))

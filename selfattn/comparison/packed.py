@@ -13,7 +13,7 @@ from selfattn.comparison.check import pairs_digest, read_published
 from selfattn.comparison.plan import ComparisonPlan, read_plan
 from selfattn.comparison.record import make_record
 from selfattn.comparison.report import PACKED, check_report_place, unpacked
-from selfattn.comparison.tested import Answered, RunTable, Tested, by_model, read_runs
+from selfattn.comparison.tested import RunOnDisk, RunOutputs, RunTable, by_model, read_runs
 from selfattn.errors import UserError
 from selfattn.evaluation.gates import output_gates
 from selfattn.experiments.plan import PLAN
@@ -46,32 +46,32 @@ def record_of(folder: Path, sha256: str) -> Record:
         return replace(record, gates=gates, carried=is_published, outputs_sha256=sha256)
     plan = read_plan(folder)
     runs = read_runs(folder, plan)
-    outputs = runs.map(lambda run: replace(run.answered, scores={}))
+    outputs = runs.map(lambda run: replace(run.outputs, scores={}))
     return replace(made_again(folder, plan, runs, outputs), outputs_sha256=sha256)
 
 
-def made_again(comparison: Path, plan: ComparisonPlan, runs: RunTable[Tested], outputs: RunTable[Answered]) -> Record:
+def made_again(folder: Path, plan: ComparisonPlan, runs: RunTable[RunOnDisk], outputs: RunTable[RunOutputs]) -> Record:
     """Make the record again of a comparison and of new outputs of its runs."""
-    again = make_record(comparison, runs, plan, outputs)
+    again = make_record(folder, runs, plan, outputs)
     gates = _gates_again(again.gates, outputs)
-    return replace(again, gates=gates, demo=(comparison / DEMO).is_file())
+    return replace(again, gates=gates, demo=(folder / DEMO).is_file())
 
 
-def _gates_again(gates: Sequence[Gate], outputs: RunTable[Answered]) -> tuple[Gate, ...]:
+def _gates_again(gates: Sequence[Gate], outputs: RunTable[RunOutputs]) -> tuple[Gate, ...]:
     """Compute the gates on outputs again; all others stay as they are."""
     again = list(gates)
     for place, gate in enumerate(gates):
         run = next((run for run in outputs.main.get(gate.model, ()) if run.seed == (gate.seed or 0)), None)
         if gate.name in _OUTPUT_GATES and run is not None:
             finished = [answer.finished for answer in run.answers]
-            computed = output_gates(run.outputs, [pair.target for pair in run.pairs], finished)
+            computed = output_gates(run.texts, [pair.target for pair in run.pairs], finished)
             new = next(other for other in computed if other.name == gate.name)
             again[place] = replace(gate, value=new.value, passed=new.passed)
     return tuple(again)
 
 
 @dataclass(frozen=True)
-class CarriedRun(Answered):
+class CarriedRun(RunOutputs):
     """The outputs of a run, with its place in the table of runs.
 
     Attributes:
@@ -92,7 +92,7 @@ class Carried(Plain):
             check of the plan are carried over.
         data: settings of the training data.
         runs: in the order of the record.
-        words: see :class:`selfattn.comparison.tested.TestResult`.
+        words: see :class:`selfattn.comparison.tested.RunSummary`.
     """
 
     frame: Record
@@ -100,9 +100,9 @@ class Carried(Plain):
     runs: tuple[CarriedRun, ...]
     words: Mapping[str, int] = field(default_factory=dict)
 
-    def outputs(self) -> RunTable[Answered]:
+    def outputs(self) -> RunTable[RunOutputs]:
         """Return the outputs of all runs."""
-        table = RunTable[Answered].gather((run.budget, run.model, run) for run in self.runs)
+        table = RunTable[RunOutputs].gather((run.budget, run.model, run) for run in self.runs)
         return table.map(lambda run: replace(run, words=self.words, scores={}))
 
     def record(self) -> Record:

@@ -74,7 +74,7 @@ class PlannedModel(Plain):
 
 
 @dataclass(frozen=True)
-class Variant:
+class TrainingAmount:
     """How much a run is trained.
 
     Attributes:
@@ -89,7 +89,7 @@ class Variant:
         """Return the recipe for this share of all steps.
 
         Example:
-            >>> Variant(share=0.25).applied_to(TrainingConfig(warmup_steps=100), 2000).max_steps
+            >>> TrainingAmount(share=0.25).applied_to(TrainingConfig(warmup_steps=100), 2000).max_steps
             500
         """
         if self.share == 1:
@@ -108,7 +108,7 @@ class Training:
         model: to train.
         seed: of every random stream.
         budget: of the plan.
-        variant: how much it is trained at this budget.
+        amount: how much it is trained at this budget.
         steps: of the full recipe, where a share of them is trained.
         tested: whether it is tested afterwards.
         leading: whether its test includes what one run of a model answers for all.
@@ -120,7 +120,7 @@ class Training:
     model: PlannedModel
     seed: int
     budget: float
-    variant: Variant
+    amount: TrainingAmount
     steps: int = 0
     tested: bool = True
     leading: bool = False
@@ -133,7 +133,7 @@ class Training:
 
     def training_from(self, recipe: TrainingConfig) -> TrainingConfig:
         """Return the configuration of the training: the recipe with its seed, tuned settings and length."""
-        return self.variant.applied_to(replace(recipe, seed=self.seed, **self.model.training), self.steps)
+        return self.amount.applied_to(replace(recipe, seed=self.seed, **self.model.training), self.steps)
 
 
 @dataclass(frozen=True)
@@ -221,12 +221,12 @@ class ComparisonPlan(experiments.Plan):
                 raise SettingError(f"name of a model: at most 100 letters, digits, - and _, found {short(name)}")
 
     @property
-    def variants(self) -> dict[float, Variant]:
+    def amounts(self) -> dict[float, TrainingAmount]:
         """What is trained for each budget, the largest first."""
         shares = sorted(self.budgets, reverse=True)
         if self.budget_in == "steps":
-            return {share: Variant(share=share) for share in shares}
-        return {share: Variant(None if share == 1 else max(1, round(share * self.examples))) for share in shares}
+            return {share: TrainingAmount(share=share) for share in shares}
+        return {share: TrainingAmount(None if share == 1 else max(1, round(share * self.examples))) for share in shares}
 
     @property
     def main(self) -> float:
@@ -236,13 +236,13 @@ class ComparisonPlan(experiments.Plan):
     def _best_trials(self) -> list[Training]:
         """Return the chosen trial of each tuning as a run to be tested; none before the tuning."""
         runs = []
-        variant = self.variants[self.main]
+        amount = self.amounts[self.main]
         for number, name in product(range(self.tunings), self.models):
             for trial in self.tried(name, self.main, number):
                 if trial.chosen:
                     path = trial_path(name, trial.seed - self.tuning_seed)
                     model = self.models[name].at_point(dict[str, Any](trial.settings))
-                    runs.append(Training(path, name, model, trial.seed, self.main, variant, leading=number == 0))
+                    runs.append(Training(path, name, model, trial.seed, self.main, amount, leading=number == 0))
         return runs
 
     def tuning_of(self, seed: int) -> int:
@@ -277,12 +277,12 @@ class ComparisonPlan(experiments.Plan):
             return self._best_trials()
         runs: list[Training] = []
         seeds = range(self.first_seed, self.first_seed + self.seeds)
-        for seed, (budget, variant), name in product(seeds, self.variants.items(), self.models):
-            path = run_name(name, seed, variant)
+        for seed, (budget, amount), name in product(seeds, self.amounts.items(), self.models):
+            path = run_name(name, seed, amount)
             model = self.models[name].at_point(self.chosen(name, budget, seed))
             steps = self.steps_with(model.training)
             is_leading = (seed, budget) == (self.first_seed, self.main)
-            runs.append(Training(path, name, model, seed, budget, variant, steps, leading=is_leading))
+            runs.append(Training(path, name, model, seed, budget, amount, steps, leading=is_leading))
         return runs
 
 
@@ -310,17 +310,17 @@ def trial_path(name: str, number: int, part: str = "") -> str:
     return f"{TUNING}/{name}{part}-trial{number}"
 
 
-def run_name(name: str, seed: int, variant: Variant) -> str:
+def run_name(name: str, seed: int, amount: TrainingAmount) -> str:
     """Return the directory of a run, relative to the comparison.
 
     Example:
-        >>> run_name("transformer", 0, Variant()), run_name("transformer", 0, Variant(300))
+        >>> run_name("transformer", 0, TrainingAmount()), run_name("transformer", 0, TrainingAmount(300))
         ('runs/transformer-seed0', 'runs/transformer-seed0-first300')
-        >>> run_name("transformer", 1, Variant(share=0.25))
+        >>> run_name("transformer", 1, TrainingAmount(share=0.25))
         'runs/transformer-seed1-budget0.25'
     """
-    first = "" if variant.pairs is None else f"-first{variant.pairs}"
-    return f"runs/{name}-seed{seed}{first}" + ("" if variant.share == 1 else f"-budget{variant.share!r}")
+    first = "" if amount.pairs is None else f"-first{amount.pairs}"
+    return f"runs/{name}-seed{seed}{first}" + ("" if amount.share == 1 else f"-budget{amount.share!r}")
 
 
 def tuned_settings(texts: Sequence[str], models: Sequence[str]) -> set[str]:
@@ -386,10 +386,10 @@ def planned_trials(plan: ComparisonPlan) -> dict[TuningKey, list[Training]]:
             model = plan.models[name].at_point(point)
             steps = plan.steps_with(model.training)
             seed = plan.tuning_seed + number
-            for budget, variant in plan.variants.items():
+            for budget, amount in plan.amounts.items():
                 part = "" if budget == plan.main else f"-budget{budget!r}"
                 path = trial_path(name, number, part)
-                trial = Training(path, name, model, seed, budget, variant, steps, tested=False, point=point)
+                trial = Training(path, name, model, seed, budget, amount, steps, tested=False, point=point)
                 arm = (budget, name, number // plan.tuning_trials)
                 trials.setdefault(arm, []).append(trial)
     return trials

@@ -20,7 +20,7 @@ from selfattn.comparison.options import (
 )
 from selfattn.comparison.plan import READ_IN_A_STEP, ComparisonPlan, PlannedModel, read_space, tuned_settings
 from selfattn.comparison.testing import batch_shape
-from selfattn.comparison.trainings import Trainings
+from selfattn.comparison.trainings import TrainingRunner
 from selfattn.errors import SettingError, UserError
 from selfattn.evaluation.cost import BatchShape, training_flops
 from selfattn.evaluation.metrics import EXACT_MATCH
@@ -40,7 +40,7 @@ _LENGTH = ("epochs", "max_steps", "items_per_epoch")  # settings that decide the
 _FEWEST_TUNINGS = 5  # with fewer seeds than this, each seed has a tuning
 
 
-def prepare(task: str | TaskData, settings: Settings) -> tuple[Trainings, dict[str, PlannedModel]]:
+def prepare(task: str | TaskData, settings: Settings) -> tuple[TrainingRunner, dict[str, PlannedModel]]:
     """Check settings, and return the runner of the trainings, and the models.
 
     Args:
@@ -74,7 +74,7 @@ def prepare(task: str | TaskData, settings: Settings) -> tuple[Trainings, dict[s
     models = resolve_models(task, options)
     if options.tune:
         options = _with_tuning(task, options, models, recipe, of_training, is_chosen="space" in of_comparison)
-    return Trainings(task, recipe, options, command, given), models
+    return TrainingRunner(task, recipe, options, command, given), models
 
 
 def _usual_settings(task: TaskData, of_comparison: Settings, of_training: Settings) -> list[dict[str, Any]]:
@@ -240,7 +240,7 @@ def resolve_models(task: TaskData, options: CompareOptions) -> dict[str, Planned
     return models
 
 
-def make_plan(trainings: Trainings, chosen: Mapping[str, PlannedModel]) -> ComparisonPlan:
+def make_plan(trainings: TrainingRunner, chosen: Mapping[str, PlannedModel]) -> ComparisonPlan:
     """Match the sizes of the chosen models, and return the plan of the comparison, not yet sealed."""
     task = trainings.task
     options = trainings.options

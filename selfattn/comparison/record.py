@@ -12,7 +12,7 @@ from selfattn.comparison.analysis import measure, signatures_beside
 from selfattn.comparison.check import check_plan, make_gates
 from selfattn.comparison.costs import ModelTimes, read_costs, step_key
 from selfattn.comparison.plan import ComparisonPlan, PlannedModel, tuned_settings
-from selfattn.comparison.tested import Answered, RunTable, Tested, by_model
+from selfattn.comparison.tested import RunOnDisk, RunOutputs, RunTable, by_model
 from selfattn.comparison.trainings import examples_until, space_texts
 from selfattn.data.pairs import Pair
 from selfattn.errors import UserError
@@ -44,7 +44,7 @@ NOT_DATA = ("kind", "validation_items")
 
 
 def make_record(
-    comparison: Path, trained: RunTable[Tested], plan: ComparisonPlan, outputs: RunTable[Answered] | None = None
+    comparison: Path, trained: RunTable[RunOnDisk], plan: ComparisonPlan, outputs: RunTable[RunOutputs] | None = None
 ) -> Record:
     """Put the runs of a comparison together.
 
@@ -63,9 +63,9 @@ def make_record(
     models = trained.main
     firsts = {name: trained.finished(name) for name in models}
     first = next(iter(firsts.values()))
-    pairs = first.answered.pairs
+    pairs = first.outputs.pairs
     for run in trained.all():
-        if run.config.task != first.config.task or run.answered.pairs != pairs:
+        if run.config.task != first.config.task or run.outputs.pairs != pairs:
             raise UserError(f"{run.path}: not tested on the same pairs as {first.path}; name runs of one test")
     tuned = tuned_settings(plan.space, list(plan.models))
     trainings = [_training(run) for run in firsts.values()]
@@ -111,7 +111,7 @@ def make_record(
     return measure(record, task, outputs or outputs_of(trained), first.config.data.get("further_tests", ()))
 
 
-def _target(trained: RunTable[Tested], plan: ComparisonPlan, share: float) -> Target:
+def _target(trained: RunTable[RunOnDisk], plan: ComparisonPlan, share: float) -> Target:
     """Return what the runs read until they reached the target, and the tests of all pairs of models."""
     first = trained.first.config.training
     cap = first.items_per_epoch or 0
@@ -127,12 +127,12 @@ def _target(trained: RunTable[Tested], plan: ComparisonPlan, share: float) -> Ta
     )
 
 
-def outputs_of(trained: RunTable[Tested]) -> RunTable[Answered]:
+def outputs_of(trained: RunTable[RunOnDisk]) -> RunTable[RunOutputs]:
     """Return the outputs of all runs."""
-    return trained.map(lambda run: run.answered)
+    return trained.map(lambda run: run.outputs)
 
 
-def _budgets(trained: RunTable[Tested], plan: ComparisonPlan) -> Budgets:
+def _budgets(trained: RunTable[RunOnDisk], plan: ComparisonPlan) -> Budgets:
     """Describe the trainings of every budget, without their quality."""
     cells = []
     for share in plan.budgets:
@@ -147,7 +147,7 @@ def _budgets(trained: RunTable[Tested], plan: ComparisonPlan) -> Budgets:
     return Budgets(plan.budget_in, tuple(cells), plan.primary, level=ALL_BUDGETS)
 
 
-def _training(run: Tested) -> dict[str, Any]:
+def _training(run: RunOnDisk) -> dict[str, Any]:
     """Return the settings of a run's training without the seed, as plain values."""
     training = run.config.training
     return {name: encode(value) for name, value in vars(training).items() if name != "seed"}
@@ -173,7 +173,7 @@ def changed_settings(task: TaskData, planned: PlannedModel, *, is_sized: bool) -
 
 
 def _model(
-    task: TaskData, runs: Sequence[Tested], shared: Mapping[str, Any], plan: ComparisonPlan, times: ModelTimes | None
+    task: TaskData, runs: Sequence[RunOnDisk], shared: Mapping[str, Any], plan: ComparisonPlan, times: ModelTimes | None
 ) -> Model:
     """Describe a model by the first of its runs that came to an end, and by all of them."""
     first = next(run for run in runs if not run.failed)
@@ -205,7 +205,7 @@ def _model(
     )
 
 
-def _timing(runs: Sequence[Tested], times: ModelTimes) -> Timing:
+def _timing(runs: Sequence[RunOnDisk], times: ModelTimes) -> Timing:
     """Return the times of a model alone on the machine."""
     finished = [run for run in runs if not run.failed]
     last = [run.metrics[-1] for run in finished]
@@ -217,7 +217,7 @@ def _timing(runs: Sequence[Tested], times: ModelTimes) -> Timing:
     return Timing(*(MeanOverRuns(statistics.mean(values), tuple(values)) for values in (seconds, speed, single, batch)))
 
 
-def _examples(firsts: Mapping[str, Tested], pairs: Sequence[Pair]) -> tuple[AttentionExample, ...]:
+def _examples(firsts: Mapping[str, RunOnDisk], pairs: Sequence[Pair]) -> tuple[AttentionExample, ...]:
     """Put the attention of all models side by side on the same pairs."""
     examples: dict[int, dict[str, ModelAttention]] = {}
     for name, run in firsts.items():

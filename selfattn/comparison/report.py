@@ -19,7 +19,7 @@ from selfattn.comparison.analysis import signatures_beside
 from selfattn.comparison.costs import COSTS
 from selfattn.comparison.plan import ComparisonPlan, planned_trials, read_plan
 from selfattn.comparison.record import make_record, outputs_of
-from selfattn.comparison.tested import ANSWERS, RESULT, Answered, RunTable, read_runs
+from selfattn.comparison.tested import ANSWERS, RESULT, RunOutputs, RunTable, read_runs
 from selfattn.demo.page import EXAMPLES, write_best
 from selfattn.errors import SettingError, UserError
 from selfattn.evaluation.metrics import Metric
@@ -68,7 +68,7 @@ def write_comparison(comparison: Path, out: Path, lang: str = SOURCE) -> tuple[R
     record = make_record(comparison, runs, plan)
     make_directory(out)
     best = {model.name: runs.finished(model.name) for model in ranked(record)}
-    examples = [(pair.source, pair.target) for pair in runs.first.answered.pairs[:EXAMPLES]]
+    examples = [(pair.source, pair.target) for pair in runs.first.outputs.pairs[:EXAMPLES]]
     paths = {name: run.path for name, run in best.items()}
     demo = write_best(paths, out / DEMO, lang, examples, [model.name for model in record.models])
     files = packed_files(comparison, plan, demo=demo)  # whether there is one is part of the record
@@ -76,10 +76,10 @@ def write_comparison(comparison: Path, out: Path, lang: str = SOURCE) -> tuple[R
     return record, write_report(record, out, lang, outputs_for_sections(outputs_of(runs)))
 
 
-def outputs_for_sections(table: RunTable[Answered]) -> Outputs:
+def outputs_for_sections(table: RunTable[RunOutputs]) -> Outputs:
     """Return what sections of plugins see of the outputs."""
     pairs = table.first.pairs
-    written = {name: tuple(tuple(run.outputs) for run in runs) for name, runs in table.main.items()}
+    written = {name: tuple(tuple(run.texts) for run in runs) for name, runs in table.main.items()}
     return Outputs(tuple(pair.source for pair in pairs), tuple(pair.target for pair in pairs), written)
 
 

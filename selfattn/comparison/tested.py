@@ -1,8 +1,8 @@
 """Tested runs on disk, and the runs of a comparison in one table; a comparison is made from these files alone.
 
 ===================== =====================================================================================
-test.jsonl            one :class:`Answer` for each test pair
-test.json             :class:`TestResult`: scores, gates, cost, attention, probes; written last
+test.jsonl            one :class:`Prediction` for each test pair
+test.json             :class:`RunSummary`: scores, gates, cost, attention, probes; written last
 ===================== =====================================================================================
 """
 
@@ -36,8 +36,8 @@ _OF_A_REPORT = ("epoch", "step", "tokens", "seconds", "train_loss", "valid_loss"
 _Range = tuple[int, int]
 
 
-R = TypeVar("R", bound="Answered | Tested")
-S = TypeVar("S", bound="Answered | Tested")
+R = TypeVar("R", bound="RunOutputs | RunOnDisk")
+S = TypeVar("S", bound="RunOutputs | RunOnDisk")
 T = TypeVar("T")
 
 
@@ -110,7 +110,7 @@ class RunTable(Generic[R]):
 
 
 @dataclass(frozen=True)
-class Answer(Plain):
+class Prediction(Plain):
     """A test pair and the output of a model.
 
     Attributes:
@@ -130,8 +130,8 @@ class Answer(Plain):
     finished: bool
 
     @classmethod
-    def to(cls, pair: Pair, output: Output) -> Answer:
-        """Make an answer of a pair and an output."""
+    def to(cls, pair: Pair, output: Output) -> Prediction:
+        """Make a prediction of a pair and an output."""
         spans = tuple((span.field, span.source, span.target) for span in pair.spans)
         return cls(pair.source, pair.target, pair.tag, spans, output.text, output.finished)
 
@@ -142,7 +142,7 @@ class Answer(Plain):
 
 
 @dataclass(frozen=True)
-class TestResult(Plain):
+class RunSummary(Plain):
     """Results of a test besides its answers.
 
     Attributes:
@@ -161,8 +161,6 @@ class TestResult(Plain):
         failed: why the training diverged; empty where it did not.
     """
 
-    __test__ = False  # is not a test
-
     schema: int
     created: str
     headline: Headline
@@ -172,7 +170,7 @@ class TestResult(Plain):
     cost: Cost
     alignment: ModelAlignment | None = None
     attention: tuple[ShownAttention, ...] = ()
-    probes: Mapping[str, tuple[Answer, ...]] = field(default_factory=dict)
+    probes: Mapping[str, tuple[Prediction, ...]] = field(default_factory=dict)
     words: Mapping[str, int] = field(default_factory=dict)
     agreement: Agreement | None = None
     heads: HeadScores | None = None
@@ -180,7 +178,7 @@ class TestResult(Plain):
 
 
 @dataclass(frozen=True)
-class Answered(Plain):
+class RunOutputs(Plain):
     """The outputs of a run, from which its quality is computed.
 
     Attributes:
@@ -188,14 +186,14 @@ class Answered(Plain):
         failed: whether the training diverged.
         answers: every test pair with its output.
         probes: answers to further pairs.
-        words: see :class:`TestResult`.
+        words: see :class:`RunSummary`.
         scores: metrics that are known already; default none.
     """
 
     seed: int
     failed: bool
-    answers: Sequence[Answer]
-    probes: Mapping[str, Sequence[Answer]] = field(default_factory=dict)
+    answers: Sequence[Prediction]
+    probes: Mapping[str, Sequence[Prediction]] = field(default_factory=dict)
     words: Mapping[str, int] = field(default_factory=dict)
     scores: Mapping[str, float] = field(default_factory=dict)
 
@@ -205,12 +203,12 @@ class Answered(Plain):
         return [answer.pair for answer in self.answers]
 
     @property
-    def outputs(self) -> list[str]:
+    def texts(self) -> list[str]:
         """Outputs in the order of the pairs."""
         return [answer.output for answer in self.answers]
 
 
-class Tested:
+class RunOnDisk:
     """A tested run on disk.
 
     Args:
@@ -227,7 +225,7 @@ class Tested:
         self.config: RunConfig = self.directory.config()
         self.name = name or self.config.preset
         self.directory.check(RESULT)
-        self.result: TestResult = read(TestResult, path / RESULT, advice=_ADVICE, newest=SCHEMA)
+        self.result: RunSummary = read(RunSummary, path / RESULT, advice=_ADVICE, newest=SCHEMA)
 
     @property
     def seed(self) -> int:
@@ -278,7 +276,7 @@ class Tested:
         return Curve(self.seed, tuple(points))
 
     @cached_property
-    def answered(self) -> Answered:
+    def outputs(self) -> RunOutputs:
         """Its outputs.
 
         Raises:
@@ -286,15 +284,15 @@ class Tested:
         """
         result = self.result
         self.directory.check(ANSWERS)
-        answers = read_jsonl(Answer, self.path / ANSWERS, advice=_ADVICE)
+        answers = read_jsonl(Prediction, self.path / ANSWERS, advice=_ADVICE)
         for item in result.attention:
             if item.place >= len(answers):
                 count = f"{ANSWERS} has {number_of(len(answers), 'pair')}"
                 raise UserError(f"{self.path / RESULT}: shows attention on pair {item.place + 1}, {count}; {_ADVICE}")
-        return Answered(self.seed, self.failed, answers, result.probes, result.words, result.scores)
+        return RunOutputs(self.seed, self.failed, answers, result.probes, result.words, result.scores)
 
 
-def keep(path: Path, result: TestResult, answers: Sequence[Answer]) -> None:
+def keep(path: Path, result: RunSummary, answers: Sequence[Prediction]) -> None:
     """Write the results of a test into the directory of its run."""
     directory = RunDirectory(path)
     with writing(path):
@@ -326,7 +324,7 @@ def is_tested(path: Path) -> bool:
     return RESULT in RunDirectory(path).record().files
 
 
-def read_runs(comparison: Path, plan: ComparisonPlan) -> RunTable[Tested]:
+def read_runs(comparison: Path, plan: ComparisonPlan) -> RunTable[RunOnDisk]:
     """Read all runs of a comparison.
 
     Raises:
@@ -337,4 +335,4 @@ def read_runs(comparison: Path, plan: ComparisonPlan) -> RunTable[Tested]:
         path = comparison / run.path
         if not is_tested(path):
             raise SettingError(f"{path}: not tested yet, or gone; finish the comparison: {plan.command} `resume`")
-    return RunTable.gather((run.budget, run.name, Tested(comparison / run.path, run.name)) for run in plan.runs())
+    return RunTable.gather((run.budget, run.name, RunOnDisk(comparison / run.path, run.name)) for run in plan.runs())

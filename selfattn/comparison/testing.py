@@ -11,7 +11,7 @@ from pathlib import Path
 
 import torch
 
-from selfattn.comparison.tested import SCHEMA, Answer, TestResult, keep
+from selfattn.comparison.tested import SCHEMA, Prediction, RunSummary, keep
 from selfattn.data.batches import Batch, collate
 from selfattn.data.pairs import Example, Pair, encode_pairs
 from selfattn.decoding.options import NOTHING, Output
@@ -87,15 +87,15 @@ class RunTest:
             attention=self.shown_attention(),
             probes={name: self.answers_for(pairs) for name, pairs in tests.probes.items()},
         )
-        keep(run.path, result, list(map(Answer.to, tests.pairs, outputs)))
+        keep(run.path, result, list(map(Prediction.to, tests.pairs, outputs)))
 
     def outputs_for(self, pairs: Sequence[Pair]) -> list[Output]:
         """Return what the run writes for the sources of pairs."""
         return answer(self.run, pairs, self.task.decoding, targets=[pair.target for pair in pairs])
 
-    def answers_for(self, pairs: Sequence[Pair]) -> tuple[Answer, ...]:
+    def answers_for(self, pairs: Sequence[Pair]) -> tuple[Prediction, ...]:
         """Return what the run writes for the sources of pairs, with the pairs."""
-        return tuple(map(Answer.to, pairs, self.outputs_for(pairs)))
+        return tuple(map(Prediction.to, pairs, self.outputs_for(pairs)))
 
     def gates(self, outputs: Sequence[Output], *, thorough: bool, share: float) -> tuple[Gate, ...]:
         """Check everything that decides whether the run's figures mean anything.
@@ -240,9 +240,9 @@ def count_failed(path: Path, task: TaskData, tests: TestSet, tokenizer: Tokenize
         reason: of the failure.
     """
 
-    def answers(pairs: Sequence[Pair]) -> tuple[Answer, ...]:
+    def answers(pairs: Sequence[Pair]) -> tuple[Prediction, ...]:
         outputs = [NOTHING] * len(pairs) if task.takes_pairs else uniform_outputs(pairs, tokenizer)
-        return tuple(map(Answer.to, pairs, outputs))
+        return tuple(map(Prediction.to, pairs, outputs))
 
     tested = answers(tests.pairs)
     probes = {name: answers(pairs) for name, pairs in tests.probes.items()}
@@ -250,8 +250,8 @@ def count_failed(path: Path, task: TaskData, tests: TestSet, tokenizer: Tokenize
     keep(path, result, tested)
 
 
-def _result(task: TaskData, tests: TestSet, texts: Sequence[str]) -> TestResult:
-    return TestResult(
+def _result(task: TaskData, tests: TestSet, texts: Sequence[str]) -> RunSummary:
+    return RunSummary(
         schema=SCHEMA,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         headline=headline(task),

@@ -16,7 +16,7 @@ from typing import Any
 from selfattn.codec import encode, fingerprint
 from selfattn.comparison.options import CompareOptions
 from selfattn.comparison.plan import ComparisonPlan, Race, Training, TuningKey, planned_trials, read_space
-from selfattn.comparison.tested import ANSWERS, RESULT, Tested, is_tested
+from selfattn.comparison.tested import ANSWERS, RESULT, RunOnDisk, is_tested
 from selfattn.comparison.testing import RunTest, count_failed
 from selfattn.errors import DivergedError, UserError, number_of, say
 from selfattn.evaluation.gates import TestSet
@@ -61,7 +61,7 @@ def examples_until(directory: RunDirectory) -> int | None:
     return directory.metrics()[-1].examples
 
 
-class Trainings(Runner[Training | Race]):
+class TrainingRunner(Runner[Training | Race]):
     """Trains and tests the models of a comparison, and keeps the data of a seed for the next model.
 
     Args:
@@ -155,7 +155,7 @@ class Trainings(Runner[Training | Race]):
                 at_most = min(at_most, examples_until(RunDirectory(self.options.out / training.path)) or math.inf)
             return
         path = self.options.out / trial.path
-        data, tests = self.data(trial.seed, trial.variant.pairs)
+        data, tests = self.data(trial.seed, trial.amount.pairs)
         if not self.is_trained(trial):
             model = trial.model
             config = RunConfig(
@@ -197,15 +197,15 @@ class Trainings(Runner[Training | Race]):
         path = self.options.out / trial.path
         with in_use(path):  # a worker that outlives its program may still be testing
             if not is_tested(path):
-                data, tests = self.data(trial.seed, trial.variant.pairs)
+                data, tests = self.data(trial.seed, trial.amount.pairs)
                 if RunDirectory(path).record().status == DIVERGED:  # the best trial of a tuning that never converged
                     count_failed(path, self.task, tests, data.tokenizer, "no trial of its tuning converged")
                 else:
                     leading = trial.leading
-                    share = trial.variant.share
+                    share = trial.amount.share
                     thorough = leading and not self.options.quick
                     RunTest(load(path), self.task, tests).write(leading=leading, thorough=thorough, share=share)
-            record_access(path, self.command, plan=self.seal.sha256, **Tested(path).digests)
+            record_access(path, self.command, plan=self.seal.sha256, **RunOnDisk(path).digests)
 
 
 def space_texts(plan: ComparisonPlan) -> dict[str, dict[str, str]]:

@@ -14,7 +14,7 @@ from selfattn.codec import short
 from selfattn.comparison.packed import made_again, read_external, record_of
 from selfattn.comparison.plan import ComparisonPlan, planned_trials, read_plan
 from selfattn.comparison.report import PACKED, archive, packed_files, unpacked
-from selfattn.comparison.tested import Answer, Answered, RunTable, Tested, read_runs
+from selfattn.comparison.tested import Prediction, RunOnDisk, RunOutputs, RunTable, read_runs
 from selfattn.comparison.trainings import ENDED
 from selfattn.decoding.options import DecodingOptions
 from selfattn.errors import SettingError, UserError
@@ -66,11 +66,11 @@ def verify(place: Path, items: int | None = None) -> Iterator[Recomputation]:
             yield from compare_records(record, record_of(folder, sha256))
             return
     runs = read_runs(file.parent, plan)
-    rows: list[tuple[float, str, Answered]] = []
+    rows: list[tuple[float, str, RunOutputs]] = []
     with use_threads(plan.threads):
         for budget, model, run in runs.rows():
-            finding, answered = _check_outputs(run, items)
-            rows.append((budget, model, answered))
+            finding, outputs = _check_outputs(run, items)
+            rows.append((budget, model, outputs))
             yield finding
         yield from _trials_again(file.parent, plan, every=items is None)
     again = made_again(file.parent, plan, runs, RunTable.gather(rows))
@@ -78,9 +78,9 @@ def verify(place: Path, items: int | None = None) -> Iterator[Recomputation]:
     yield from compare_records(record, replace(again, outputs_sha256=hashlib.sha256(content).hexdigest()))
 
 
-def _check_outputs(run: Tested, items: int | None) -> tuple[Recomputation, Answered]:
+def _check_outputs(run: RunOnDisk, items: int | None) -> tuple[Recomputation, RunOutputs]:
     """Decode a run again; return how its outputs compare, and the new ones, or those on disk where few are decoded."""
-    stored = replace(run.answered, scores={})
+    stored = replace(run.outputs, scores={})
     name = run.path.name
     if run.failed:
         ended = (f"its training is {run.record.status}",) if run.record.status in ENDED else ()
@@ -129,7 +129,7 @@ def _trials_again(comparison: Path, plan: ComparisonPlan, *, every: bool) -> Ite
             yield Recomputation(f"validation of {path.name}", differences, 1)
 
 
-def _same_counts(was: Answer, now: Answer, run: Run) -> bool:
+def _same_counts(was: Prediction, now: Prediction, run: Run) -> bool:
     """Whether two counts of a text are equal, but for rounding."""
     return not run.takes_pairs and replace(was, output=now.output) == now and counts_agree(was.output, now.output)
 

@@ -116,8 +116,8 @@ def with_times_taken_until_they_suit(place: Path) -> None:
 def with_tags_and_a_failure(place: Path) -> None:
     edited(f"runs/{RUN}/{RESULT}", lambda values: values.update(failed="the loss is not a number"))(place)
     for path in (place / "runs").glob("*-seed*"):
-        answers = [replace(answer, tag="easy") for answer in tested.Tested(path).answered.answers]
-        tested.keep(path, tested.Tested(path).result, answers)
+        answers = [replace(answer, tag="easy") for answer in tested.RunOnDisk(path).outputs.answers]
+        tested.keep(path, tested.RunOnDisk(path).result, answers)
     write_ledger(place)
 
 
@@ -285,8 +285,8 @@ def cut_to_two_answers(place: Path) -> None:
 
 
 def without_an_answer(place: Path) -> None:
-    run = tested.Tested(place / "runs" / "rnn-attention-seed6")
-    tested.keep(run.path, run.result, run.answered.answers[1:])
+    run = tested.RunOnDisk(place / "runs" / "rnn-attention-seed6")
+    tested.keep(run.path, run.result, run.outputs.answers[1:])
 
 
 def with_copies_of_the_full_runs(place: Path) -> None:
@@ -367,8 +367,8 @@ def test_weights_that_were_swapped_after_the_test_are_caught(copy: Path) -> None
 
 def test_a_plan_a_ledger_and_answers_forged_together_are_seen_in_the_weights_alone(copy: Path, tmp_path: Path) -> None:
     for path in (copy / "runs").glob("rnn-attention-*"):
-        run = tested.Tested(path)
-        right = [replace(answer, output=answer.target) for answer in run.answered.answers]
+        run = tested.RunOnDisk(path)
+        right = [replace(answer, output=answer.target) for answer in run.outputs.answers]
         perfect = {"exact_match": 1.0, "character_error_rate": 0.0}
         tested.keep(path, replace(run.result, scores=perfect, gates=()), right)
     write_ledger(copy)

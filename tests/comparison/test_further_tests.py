@@ -9,7 +9,7 @@ from forging import differing
 
 from selfattn.comparison.analysis import ALL, Analysis
 from selfattn.comparison.compare import compare
-from selfattn.comparison.tested import Answer, Answered
+from selfattn.comparison.tested import Prediction, RunOutputs
 from selfattn.data.pairs import Pair
 from selfattn.evaluation.buckets import ItemScores, by_tag
 from selfattn.evaluation.metrics import WordErrorRate
@@ -19,17 +19,20 @@ from selfattn.runs.task import TaskData
 PAIRS = [Pair(f"s{n}", f"t{n}", tag="xyz"[n % 3]) for n in range(90)]
 
 
-def answered(seed: int, right: float) -> Answered:
+def outputs_of(seed: int, right: float) -> RunOutputs:
     chance = random.Random(f"{seed}/{right}")
     texts = [pair.target if chance.random() < right else "-" for pair in PAIRS]
     answers = [
-        Answer(pair.source, pair.target, pair.tag, (), text, True) for pair, text in zip(PAIRS, texts, strict=True)
+        Prediction(pair.source, pair.target, pair.tag, (), text, True) for pair, text in zip(PAIRS, texts, strict=True)
     ]
-    return Answered(seed, False, answers, {}, {})
+    return RunOutputs(seed, False, answers, {}, {})
 
 
 def groups() -> list[BucketGroup]:
-    runs = {"good": [answered(seed, 0.9) for seed in range(4)], "poor": [answered(seed, 0.3) for seed in range(4)]}
+    runs = {
+        "good": [outputs_of(seed, 0.9) for seed in range(4)],
+        "poor": [outputs_of(seed, 0.3) for seed in range(4)],
+    }
     analysis = Analysis(WordErrorRate(), TaskData(), tunings=None, failed={})
     return analysis.further("gen", runs)
 
@@ -44,7 +47,7 @@ def test_a_further_set_has_a_table_for_each_metric_with_tests_of_the_models() ->
 
 
 def test_intervals_of_groups_hold_together() -> None:
-    runs = {"good": [answered(seed, 0.9).outputs for seed in range(4)]}
+    runs = {"good": [outputs_of(seed, 0.9).texts for seed in range(4)]}
     scores = ItemScores(WordErrorRate(), WordErrorRate().count_runs(runs, PAIRS))
     plain = scores.parts(by_tag(PAIRS))
     together = groups()[0].buckets[1:]

@@ -105,7 +105,7 @@ def test_every_figure_follows_from_weights_and_from_the_archive(compared: Path, 
 def test_changed_counts_of_a_run_differ_from_its_weights(compared: Path, tmp_path: Path) -> None:
     copy = shutil.copytree(compared, tmp_path / "copy")
     path = copy / "runs" / "first-seed0"
-    answers = tested.Tested(path).answered.answers
+    answers = tested.RunOnDisk(path).outputs.answers
     nats, tokens = read_counts(answers[0].output)
     rows = (path / tested.ANSWERS).read_text().splitlines(keepends=True)
     rows[0] = rows[0].replace(answers[0].output, f"{nats - 0.1:.6f} {tokens}")

@@ -18,7 +18,7 @@ from selfattn.codec import encode, fingerprint
 from selfattn.comparison import compare as compare_module
 from selfattn.comparison import tested, trainings
 from selfattn.comparison.compare import compare
-from selfattn.comparison.plan import ComparisonPlan, PlannedModel, Variant, read_plan
+from selfattn.comparison.plan import ComparisonPlan, PlannedModel, TrainingAmount, read_plan
 from selfattn.comparison.preparation import make_plan, prepare
 from selfattn.comparison.report import write_comparison
 from selfattn.data.dates.source import DateSource, EmbeddedDates, split_days
@@ -108,11 +108,11 @@ def test_a_confirmation_may_draw_a_new_test_and_says_so(
 ) -> None:
     few = settings | {"models": MODELS[:1], "seeds": 1, "budgets": (1.0,), "out": tmp_path / "out"}
     record, _ = compare("dates", test_draw=1, **few)
-    plan, first = read_plan(tmp_path / "out"), tested.Tested(finished / "runs" / "rnn-plain-seed5")
-    drawn = tested.Tested(tmp_path / "out" / "runs" / "rnn-plain-seed5")
+    plan, first = read_plan(tmp_path / "out"), tested.RunOnDisk(finished / "runs" / "rnn-plain-seed5")
+    drawn = tested.RunOnDisk(tmp_path / "out" / "runs" / "rnn-plain-seed5")
     assert drawn.config.training == first.config.training
-    assert not {pair.source for pair in drawn.answered.pairs} & {pair.source for pair in first.answered.pairs}
-    assert {pair.target for pair in drawn.answered.pairs} <= set(map(str, split_days()["test"]))
+    assert not {pair.source for pair in drawn.outputs.pairs} & {pair.source for pair in first.outputs.pairs}
+    assert {pair.target for pair in drawn.outputs.pairs} <= set(map(str, split_days()["test"]))
     assert plan.seal.decides["test_draw"] == plan.test_draw == record.settings["test_draw"] == 1
     assert record.plan.departures == ()
     file = tmp_path / "pairs.tsv"
@@ -257,7 +257,7 @@ def test_a_forecast_counts_every_budget(cli: Cli, tmp_path: Path, monkeypatch: p
 
 def test_shares_of_the_pairs_keep_the_steps() -> None:
     plan = replace(PLAN_OF_TWO, budgets=(0.25, 0.5, 1.0), budget_in="examples", examples=400)
-    assert plan.variants == {1.0: Variant(), 0.5: Variant(200), 0.25: Variant(100)}
+    assert plan.amounts == {1.0: TrainingAmount(), 0.5: TrainingAmount(200), 0.25: TrainingAmount(100)}
     assert [run.name for run in plan.runs()[:2]] == list(MODELS)
     recipe = TrainingConfig(epochs=4, items_per_epoch=100, validation_items=5)
     data = make_training_set(Dates(), recipe, first=200)

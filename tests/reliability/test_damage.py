@@ -51,10 +51,10 @@ SECRET = "my private key"
 def all_that_is_read(comparison: Path) -> list[Any]:
     """What the program reads of a comparison, in a form that can be compared."""
     run = load(comparison / RUN)
-    tested, checkpoints = on_disk.Tested(comparison / RUN, "plain"), CheckpointFile(comparison / RUN / CHECKPOINT)
+    tested, checkpoints = on_disk.RunOnDisk(comparison / RUN, "plain"), CheckpointFile(comparison / RUN / CHECKPOINT)
     kept = checkpoints.parse(checkpoints.read() or b"")
     weights = {name: tensor.tolist() for name, tensor in run.model.state_dict().items()}
-    of_test = [encode(one) for one in (tested.result, tested.record, tested.metrics, tested.answered.answers)]
+    of_test = [encode(one) for one in (tested.result, tested.record, tested.metrics, tested.outputs.answers)]
     checkpoint = [encode(kept.progress), {name: tensor.tolist() for name, tensor in kept.tensors.items()}]
     entries = encode(read_ledger(comparison))
     if not any(entry["run"] == tested.path.name for entry in entries):

@@ -59,16 +59,16 @@ def test_a_file_that_moved_is_the_same_file(place: Path) -> None:
 
 def replaced_after_the_first_run(monkeypatch: pytest.MonkeyPatch, replace_file: Callable[[], object]) -> None:
     """Replace a file when the first training of a comparison has ended."""
-    from selfattn.comparison.trainings import Trainings
+    from selfattn.comparison.trainings import TrainingRunner
 
-    run: Callable[..., None] = Trainings.run
+    run: Callable[..., None] = TrainingRunner.run
 
     def run_and_replace(self: Runner[Any], trial: Any, reporter: Any) -> None:
         run(self, trial, reporter)
         self.__dict__["_data"] = {}  # as in another process
         replace_file()
 
-    monkeypatch.setattr(Trainings, "run", run_and_replace)
+    monkeypatch.setattr(TrainingRunner, "run", run_and_replace)
 
 
 @pytest.mark.parametrize("name", ["valid", "test"])
