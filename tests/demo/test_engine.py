@@ -18,6 +18,7 @@ import pytest
 import torch
 from safetensors.torch import load as load_safetensors
 from torch.nn.utils.rnn import pad_sequence
+from zoo import VARIANTS, VOCAB, Zoo, rnn, transformer
 
 from selfattn.attention import RelativeBias
 from selfattn.data.dates.source import DateSource
@@ -26,14 +27,7 @@ from selfattn.decoding.beam import beam_search
 from selfattn.demo.page import embedded_weights, page_tokens, read_page
 from selfattn.models.build import build
 from selfattn.models.config import ModelConfig, config_from_dict, config_to_dict
-from selfattn.models.families import (
-    PRESETS,
-    DecoderOnlyConfig,
-    EncoderDecoderConfig,
-    RNNDecoderConfig,
-    RNNEncoderConfig,
-    TransformerConfig,
-)
+from selfattn.models.families import DecoderOnlyConfig, EncoderDecoderConfig
 from selfattn.models.inside import trace_model
 from selfattn.models.protocol import Seq2Seq
 from selfattn.tokenizers.listed import CharTokenizer, LetterTokenizer, WordTokenizer
@@ -43,88 +37,31 @@ ENGINE = resources.files("selfattn.demo").joinpath("templates", "engine.js").rea
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "demo" / "dates.html"
 HARNESS = Path(__file__).with_name("harness.js").read_text(encoding="utf-8")
 
-VOCABULARY, LIMIT = 23, 6
+LIMIT = 6
 KINDS = ("encoder", "decoder", "cross")
-SMALL = TransformerConfig(dim=16, num_heads=4, num_layers=2, ffn_dim=20)
-
-
-def narrow(config: Any) -> Any:
-    """The same kind of model, a few numbers wide."""
-    match config:
-        case EncoderDecoderConfig():
-            return replace(config, encoder=narrow(config.encoder), decoder=narrow(config.decoder))
-        case DecoderOnlyConfig():
-            return replace(config, stack=narrow(config.stack))
-        case TransformerConfig():
-            return replace(config, dim=16, ffn_dim=20)
-        case RNNEncoderConfig():
-            return replace(config, embed_dim=10, hidden_dim=8 if config.direction == "both" else 16)
-        case RNNDecoderConfig():
-            return replace(config, embed_dim=10, hidden_dim=16)
-
-
-def same(**both: Any) -> EncoderDecoderConfig:
-    stack = replace(SMALL, **both)
-    return EncoderDecoderConfig(encoder=stack, decoder=stack)
-
-
-def rnn(encoder: dict[str, Any], decoder: dict[str, Any], **more: Any) -> EncoderDecoderConfig:
-    return EncoderDecoderConfig(
-        encoder=RNNEncoderConfig(embed_dim=10, **{"hidden_dim": 12, **encoder}),
-        decoder=RNNDecoderConfig(embed_dim=10, **{"hidden_dim": 12, **decoder}),
-        **more,
-    )
-
-
-# What no preset is made of.
-VARIANTS: dict[str, ModelConfig] = {
-    "halves, post-norm rms, gelu": same(sinusoid_layout="halves", norm="rms", norm_first=False, activation="gelu"),
-    "one key-value head, silu": same(num_kv_heads=1, activation="silu", scale_embedding=False),
-    "no positions, dot": same(position="none", score="dot"),
-    "general": same(score="general"),
-    "additive, grouped": same(score="additive", num_kv_heads=2),
-    "concat, query-key norm": same(score="concat", qk_norm=True),
-    "location": same(score="location", max_length=40),
-    "shared and tied": replace(same(), share_embeddings=True, tie_output=True),
-    "t5, 3 heads": same(dim=18, num_heads=3, position="t5"),
-    "alibi, 3 heads": same(dim=18, num_heads=3, position="alibi"),
-    "decoder-only, t5, tied": DecoderOnlyConfig(stack=replace(SMALL, position="t5"), tie_output=True),
-    "decoder-only, rotary": DecoderOnlyConfig(stack=replace(SMALL, position="rotary")),
-    "gru, plain": rnn({"cell": "gru"}, {"cell": "gru", "attention": "none"}),
-    "reversed source": rnn({"direction": "backward"}, {}),
-    "two ways, residual": rnn(
-        {"direction": "both", "num_layers": 2, "residual": True, "hidden_dim": 6}, {"num_layers": 2}
-    ),
-    "more layers than were read": rnn({}, {"num_layers": 2, "initial_state": "project"}),
-    "bahdanau concat": rnn({}, {"attention": "bahdanau", "score": "concat"}),
-    "luong, tied, heads": rnn(
-        {}, {"attention": "luong", "input_feeding": True, "num_heads": 2, "project": True}, tie_output=True
-    ),
-    "two heads, general": rnn({}, {"num_heads": 2, "score": "general", "project": True}),
-    "transformer to bahdanau": EncoderDecoderConfig(
-        encoder=SMALL, decoder=narrow(RNNDecoderConfig(attention="bahdanau", score="additive", initial_state="project"))
-    ),
-}
-STATES = ("linear", "delta", "only-rnn")  # the page says that it cannot run them
+# The page says that it cannot run these.
+NOT_RUN = ("linear", "delta", "only-rnn", "softmax", "sparsemax", "sigmoid", "entmax")
 CONFIGS: dict[str, ModelConfig] = {
-    name: narrow(preset.config) for name, preset in PRESETS.items() if not any(state in name for state in STATES)
-} | VARIANTS
+    name.removeprefix("preset "): config
+    for name, config in VARIANTS.items()
+    if not any(part in name for part in NOT_RUN)
+} | {
+    "dot": transformer(score="dot", position="none"),
+    "concat, query-key norm": transformer(score="concat", qk_norm=True, num_kv_heads=1),
+    "bahdanau concat": rnn({}, {"attention": "bahdanau", "score": "concat"}),
+    "two heads, general": rnn({}, {"num_heads": 2, "score": "general", "project": True}),
+}
 
 
 @cache
-def shaken(config: ModelConfig) -> Seq2Seq:
-    """A model with weights that are large enough, biases and norms among them, for every mistake to be seen."""
-    model = build(config, vocab_size=VOCABULARY, pad_id=0, seed=0)
-    noise = torch.Generator().manual_seed(1)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter += 0.3 * torch.randn(parameter.shape, generator=noise)
-    return model.eval()
+def model_of(name: str) -> Seq2Seq:
+    return Zoo.fresh(CONFIGS[name]).eval()
 
 
-def case(config: ModelConfig, model: Seq2Seq, sources: list[list[int]], **more: Any) -> dict[str, Any]:
+def case(name: str, sources: list[list[int]], **more: Any) -> dict[str, Any]:
     given = {"blocked": [], "given": None, "limit": LIMIT} | more
-    return {"config": config_to_dict(config), "weights": embedded_weights(model), "sources": sources, **given}
+    settings = {"config": config_to_dict(CONFIGS[name]), "weights": embedded_weights(model_of(name))}
+    return settings | {"sources": sources} | given
 
 
 def assert_same(answer: dict[str, Any], model: Seq2Seq, source: list[int]) -> None:
@@ -165,12 +102,11 @@ def ask_node() -> Ask:
 
 
 def test_every_model_answers_as_torch_does(ask_node: Any) -> None:
-    source = [*random.Random(32).choices(range(4, VOCABULARY), k=17), 2]  # one model ends early, all others write on
-    models = {name: shaken(config) for name, config in CONFIGS.items()}
-    answers = ask_node("answer", [case(CONFIGS[name], model, [source]) for name, model in models.items()])
-    for (name, model), [answer] in zip(models.items(), answers, strict=True):
+    source = [*random.Random(32).choices(range(4, VOCAB), k=17), 2]  # one model ends early, all others write on
+    answers = ask_node("answer", [case(name, [source]) for name in CONFIGS])
+    for name, [answer] in zip(CONFIGS, answers, strict=True):
         try:
-            assert_same(answer, model, source)
+            assert_same(answer, model_of(name), source)
         except AssertionError as error:
             raise AssertionError(f"{name}: {error}") from None
 
@@ -194,13 +130,9 @@ def without(model: Seq2Seq, source: list[int], blocked: list[int], given: list[i
 def test_a_blocked_token_is_torchs_mask(ask_node: Any) -> None:
     names = [name for name, config in CONFIGS.items() if isinstance(config, EncoderDecoderConfig)]
     source, blocked, given = [7, 8, 9, 10, 11, 2], [1, 4], [5, 6, 7, 2]
-    models = [shaken(CONFIGS[name]) for name in names]
-    cases = [
-        case(CONFIGS[name], model, [source], blocked=blocked, given=[given])
-        for name, model in zip(names, models, strict=True)
-    ]
-    for name, model, [answer] in zip(names, models, ask_node("answer", cases), strict=True):
-        wanted = without(model, source, blocked, given)
+    cases = [case(name, [source], blocked=blocked, given=[given]) for name in names]
+    for name, [answer] in zip(names, ask_node("answer", cases), strict=True):
+        wanted = without(model_of(name), source, blocked, given)
         torch.testing.assert_close(
             torch.tensor(answer["logits"], dtype=torch.float32), wanted, rtol=1e-3, atol=1e-4, msg=name
         )
@@ -211,7 +143,7 @@ def test_a_blocked_token_is_torchs_mask(ask_node: Any) -> None:
 def test_a_blocked_token_of_a_decoder_only_model_is_attended_to_by_nobody(ask_node: Any) -> None:
     names = [name for name, config in CONFIGS.items() if isinstance(config, DecoderOnlyConfig)]
     sources, blocked = [[7, 8, 9, 2], [7, 10, 9, 2]], [1]  # they differ in what is blocked
-    cases = [case(CONFIGS[name], shaken(CONFIGS[name]), sources, blocked=blocked) for name in names]
+    cases = [case(name, sources, blocked=blocked) for name in names]
     for one, other in ask_node("answer", cases):
         assert one == other
         heads = [head for layer in one["cross"] + one["encoder"] for head in layer]
@@ -227,9 +159,9 @@ def test_a_tokens_way_is_torchs(ask_node: Any) -> None:
         "decoder-only": {"embedding": "embed", "forward": "layers.0", "read": "norm"},
     }
     source, given = [7, 8, 9, 2], [5, 6, 7, 2]
-    cases = [case(CONFIGS[name], shaken(CONFIGS[name]), [source], given=[given]) for name in names]
+    cases = [case(name, [source], given=[given]) for name in names]
     for (name, parts), [answer] in zip(names.items(), ask_node("ways", cases), strict=True):
-        trace = trace_model(shaken(CONFIGS[name]), torch.tensor(source), torch.tensor([1, *given[:-1]]))
+        trace = trace_model(model_of(name), torch.tensor(source), torch.tensor([1, *given[:-1]]))
         for part, intermediate in parts.items():
             vectors = [next(one[1] for one in step if one[0] == part and one[2] in (0, None)) for step in answer]
             expected = trace[intermediate]
@@ -239,22 +171,22 @@ def test_a_tokens_way_is_torchs(ask_node: Any) -> None:
 @pytest.mark.parametrize("width", [1, 3])
 def test_a_beam_finds_what_the_librarys_finds(ask_node: Any, width: int) -> None:
     draw = random.Random(0)
-    sources = [[*draw.choices(range(4, VOCABULARY), k=draw.randint(1, 9)), 2] for _ in range(8)]
+    sources = [[*draw.choices(range(4, VOCAB), k=draw.randint(1, 9)), 2] for _ in range(8)]
     names = ("transformer", "rnn-attention", "rnn-plain", "decoder-only", "luong-input-feeding")
-    cases = [case(CONFIGS[name], shaken(CONFIGS[name]), sources, width=width) for name in names]
+    cases = [case(name, sources, width=width) for name in names]
     for name, answers in zip(names, ask_node("searched", cases), strict=True):
         for source, answer in zip(sources, answers, strict=True):
             ids = torch.tensor([source])
             settings = {"bos_id": 1, "eos_id": 2, "max_length": LIMIT, "beam_size": width}
-            [[expected]] = beam_search(shaken(CONFIGS[name]), ids, ids > 0, **settings)
+            [[expected]] = beam_search(model_of(name), ids, ids > 0, **settings)
             assert (answer["ids"], answer["finished"]) == (expected.ids, expected.finished), name
             assert answer["total"] == pytest.approx(expected.log_probability, abs=1e-3)
             assert max(answer["counts"]) <= 2 * width
 
 
 def test_after_forced_tokens_the_model_goes_on_by_itself(ask_node: Any) -> None:
-    model, source, ids = shaken(CONFIGS["transformer"]), [7, 8, 9, 2], [9, 5]
-    [[written]] = ask_node("forced", [case(CONFIGS["transformer"], model, [source], ids=ids)])
+    model, source, ids = model_of("transformer"), [7, 8, 9, 2], [9, 5]
+    [[written]] = ask_node("forced", [case("transformer", [source], ids=ids)])
     assert written[:2] == ids
     source_ids = torch.tensor([source])
     with torch.inference_mode():
@@ -298,7 +230,7 @@ def test_distances_fall_into_the_same_buckets(ask_node: Any, bidirectional: bool
 def test_what_the_page_cannot_run_is_said_in_one_line(ask_node: Any) -> None:
     attempt = "((one) => { try { answer(one); } catch (error) { return error.message; } })"
     for setting, value in (("score", "cosine"), ("normalize", "sparsemax"), ("state", "delta")):
-        config = case(CONFIGS["transformer"], shaken(CONFIGS["transformer"]), [])
+        config = case("transformer", [])
         config["config"]["decoder"][setting] = value
         assert ask_node(attempt, [config]) == [f"{setting.replace('ize', 'izer')} {value}"]
 

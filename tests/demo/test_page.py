@@ -3,7 +3,6 @@
 import re
 import runpy
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,35 +11,25 @@ import pytest
 import torch
 from chromium import Browser
 from selenium.webdriver.common.keys import Keys
+from zoo import rnn, stack, transformer
 
 from selfattn.demo.page import write_demo
 from selfattn.errors import UserError
 from selfattn.models.build import build
-from selfattn.models.families import (
-    DecoderOnlyConfig,
-    EncoderDecoderConfig,
-    RNNDecoderConfig,
-    RNNEncoderConfig,
-    TransformerConfig,
-)
+from selfattn.models.families import DecoderOnlyConfig
 from selfattn.report.pictures import Signs
 from selfattn.runs.record import RunConfig
 from selfattn.runs.run import Run
 from selfattn.tokenizers.listed import CharTokenizer
 from selfattn.training.config import TrainingConfig
 
-STACK = TransformerConfig(dim=16, num_heads=2, num_layers=2, ffn_dim=20)
-RECURRENT = {"encoder": RNNEncoderConfig(hidden_dim=16), "decoder": RNNDecoderConfig(hidden_dim=16)}
+RECURRENT = {"hidden_dim": 16}
 CONFIGS = {
-    "transformer": EncoderDecoderConfig(encoder=STACK, decoder=STACK),
-    "rnn-attention": EncoderDecoderConfig(**RECURRENT),
-    "rnn-plain": EncoderDecoderConfig(**RECURRENT | {"decoder": RNNDecoderConfig(hidden_dim=16, attention="none")}),
-    "learned": EncoderDecoderConfig(
-        **dict.fromkeys(("encoder", "decoder"), replace(STACK, position="learned", max_length=9))
-    ),
-    "decoder-only": DecoderOnlyConfig(stack=replace(STACK, position="alibi")),
-    "<b>hostile</b>": EncoderDecoderConfig(encoder=STACK, decoder=STACK),
-    "constructor": EncoderDecoderConfig(encoder=STACK, decoder=STACK),
+    **dict.fromkeys(("transformer", "<b>hostile</b>", "constructor"), transformer(dim=16)),
+    "rnn-attention": rnn(RECURRENT, RECURRENT),
+    "rnn-plain": rnn(RECURRENT, RECURRENT | {"attention": "none"}),
+    "learned": transformer(dim=16, position="learned", max_length=9),
+    "decoder-only": DecoderOnlyConfig(stack=stack(dim=16, position="alibi")),
 }
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = "May 13, 2008"
@@ -95,17 +84,10 @@ Open = Callable[..., Page]
 def open_page(driver: Any, tmp_path: Path) -> Open:
     """Write a page of some runs and open it from disk."""
 
-    def open_one(
-        *names: str,
-        lang: str = "en",
-        width: int = 1280,
-        dark: bool = False,
-        opening: bool = False,
-        runs: list[Run] | None = None,
-    ) -> Page:
+    def open_one(*names: str, lang: str = "en", width: int = 1280, opening: bool = False, runs: Any = None) -> Page:
         page = Page(driver, tmp_path)
         write_demo(runs or [run(name) for name in names], tmp_path / "demo.html", lang, [(TEXT, "")])
-        page.show(tmp_path / "demo.html", width, dark=dark)
+        page.show(tmp_path / "demo.html", width)
         if not opening:
             page.choose("#last")
         return page
@@ -159,6 +141,12 @@ def test_attention_is_torchs_in_every_kind_layer_and_head(open_page: Open) -> No
                 wanted = wanted if kind == "encoder" else wanted[:steps]
                 wanted = wanted[:, :steps] if kind == "decoder" else wanted
                 torch.testing.assert_close(torch.tensor(page.weights(FIRST)), wanted, rtol=0, atol=0.00051)
+    page.choose(f"{FIRST} input[name=kind-transformer][value=encoder]")
+    page.choose(f"{FIRST} input[name=layer-transformer][value=rollout]")
+    expected = torch.eye(len(view.source_tokens))
+    for layer in view.encoder_weights:
+        expected = (0.5 * layer.mean(dim=0) + 0.5 * torch.eye(len(expected))) @ expected
+    torch.testing.assert_close(torch.tensor(page.weights(FIRST)), expected, rtol=0, atol=0.00051)
 
 
 def test_a_cell_opens_into_numbers_that_agree(open_page: Open) -> None:
@@ -201,11 +189,6 @@ def test_a_query_is_named_by_what_it_writes_and_what_was_read_last(open_page: Op
     assert "↓ writes (last read)" in axes
     assert "→ read so far" in axes
     assert "weight 0" in axes
-
-
-def test_one_key_is_one_and_two_are_several(open_page: Open) -> None:
-    page = open_page("transformer")
-    page.choose(f"{FIRST} input[name=kind-transformer][value=decoder]")
     for row, words in enumerate(["Softmax over 1 key", "Softmax over 2 keys"]):
         page.choose(f"{FIRST} td[data-row='{row}'][data-column='0']")
         assert f"{words} " in page.text(f"{FIRST} .inside")
@@ -299,17 +282,6 @@ def test_the_way_of_a_token_states_and_beam_open(open_page: Open, violations: An
     assert page.run("return document.documentElement.scrollWidth") <= 400
     assert page.logs("browser") == []
     assert violations() == []
-
-
-def test_rollout_stands_beside_the_layers(open_page: Open) -> None:
-    one = run("transformer")
-    page, view = open_page(runs=[one]), one.attention(TEXT)
-    page.choose(f"{FIRST} input[name=kind-transformer][value=encoder]")
-    page.choose(f"{FIRST} input[name=layer-transformer][value=rollout]")
-    expected = torch.eye(len(view.source_tokens))
-    for layer in view.encoder_weights:
-        expected = (0.5 * layer.mean(dim=0) + 0.5 * torch.eye(len(expected))) @ expected
-    torch.testing.assert_close(torch.tensor(page.weights(FIRST)), expected, rtol=0, atol=0.00051)
 
 
 def test_a_language_model_goes_on_from_what_is_typed(open_page: Open) -> None:
