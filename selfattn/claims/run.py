@@ -255,7 +255,7 @@ Key = tuple[str, str]  # claim and arm
 
 
 @dataclass(frozen=True)
-class Measurement(Setup):
+class ClaimTrial(Setup):
     """One trial of a claim.
 
     Attributes:
@@ -292,7 +292,7 @@ class Measurement(Setup):
         return Trial(self.arm.name, self.seed, self.rate, numbers, time.perf_counter() - started)
 
 
-class Measurements(Runner[Measurement]):
+class ClaimRunner(Runner[ClaimTrial]):
     """Measures trials, and keeps each as a file.
 
     Args:
@@ -307,15 +307,15 @@ class Measurements(Runner[Measurement]):
         self.plan = plan
         self.failed = dict[str, str]()
 
-    def file(self, trial: Measurement) -> Path:
+    def file(self, trial: ClaimTrial) -> Path:
         """Return the file of a trial."""
         return self.workers.out / TRIALS / f"{trial.label}.json"
 
-    def is_done(self, trial: Measurement) -> bool:
+    def is_done(self, trial: ClaimTrial) -> bool:
         """Whether a trial is on disk."""
         return self.file(trial).is_file()
 
-    def run(self, trial: Measurement, reporter: Reporter) -> None:
+    def run(self, trial: ClaimTrial, reporter: Reporter) -> None:
         """Measure a trial, keep it, and record it in the ledger if its seed is a confirming one."""
         measured = trial.measure()
         file = self.file(trial)
@@ -325,7 +325,7 @@ class Measurements(Runner[Measurement]):
         if trial.seed != TUNING_SEED:
             record_access(file, self.command, plan=self.plan, answers=sha256_of(file))
 
-    def read(self, trial: Measurement) -> Trial | None:
+    def read(self, trial: ClaimTrial) -> Trial | None:
         """Return a finished trial; None where it failed.
 
         Raises:
@@ -334,16 +334,16 @@ class Measurements(Runner[Measurement]):
         advice = "remove it, and run the claims again with `resume`"
         return read(Trial, self.file(trial), advice=advice) if self.is_done(trial) else None
 
-    def read_all(self, trials: Sequence[Measurement]) -> tuple[Trial, ...]:
+    def read_all(self, trials: Sequence[ClaimTrial]) -> tuple[Trial, ...]:
         """Return the finished ones of some trials."""
         return tuple(measured for trial in trials if (measured := self.read(trial)))
 
-    def run_all(self, trials: Sequence[Measurement]) -> None:
+    def run_all(self, trials: Sequence[ClaimTrial]) -> None:
         """Run trials that have not failed yet, those that measure times last and one by one."""
         left = [trial for trial in trials if trial.label not in self.failed]
         self.failed |= run_all(self, [trial for trial in left if not trial.arm.alone])
         if alone := [trial for trial in left if trial.arm.alone]:
-            single = Measurements(Workers(self.workers.out, jobs=1), self.command, self.plan)
+            single = ClaimRunner(Workers(self.workers.out, jobs=1), self.command, self.plan)
             self.failed |= run_all(single, alone)
 
 
@@ -410,7 +410,7 @@ def run_claims(
         if plan.seal.decides != decides:
             raise SettingError(f"{out}: the claims have changed since this run began; choose another `out`")
         _say_beforehand(claims, workers.lang, everything=everything)
-        runner = Measurements(workers, command, plan.seal.sha256)
+        runner = ClaimRunner(workers, command, plan.seal.sha256)
         backfill_ledger(
             out, plan, {file: {"answers": sha256_of(file)} for file in sorted((out / TRIALS).glob("*-seed*.json"))}
         )
@@ -446,18 +446,18 @@ def _say_beforehand(claims: Sequence[Claim], lang: str, *, everything: bool) -> 
         say(page_words("left_out", names=", ".join(left_out)).say(lang))
 
 
-def _confirming(claim: Claim, rates: Mapping[Key, Rate], seeds: Sequence[int]) -> list[Measurement]:
+def _confirming(claim: Claim, rates: Mapping[Key, Rate], seeds: Sequence[int]) -> list[ClaimTrial]:
     """Return the trials of a claim: every arm with every seed; none of an arm all of whose learning rates failed."""
     trials = []
     for arm in claim.arms():
         rate = rates.get((claim.name, arm.name))
         if rate or not arm.rates:
             best = rate.chosen if rate else None
-            trials += [Measurement(arm, seed, best, claim=claim) for seed in seeds]
+            trials += [ClaimTrial(arm, seed, best, claim=claim) for seed in seeds]
     return trials
 
 
-def _tune(runner: Measurements, claims: Sequence[Claim]) -> dict[Key, Rate]:
+def _tune(runner: ClaimRunner, claims: Sequence[Claim]) -> dict[Key, Rate]:
     """Choose the learning rate of each arm: the rate with the lowest ``valid``.
 
     Where the best rate is the smallest or the largest, one more is tried beyond it, at the ratio of its neighbours. A
@@ -468,9 +468,9 @@ def _tune(runner: Measurements, claims: Sequence[Claim]) -> dict[Key, Rate]:
     for claim in claims:
         arms |= {(claim.name, arm.name): (claim, arm) for arm in claim.arms() if arm.rates}
 
-    def trial(key: Key, rate: float) -> Measurement:
+    def trial(key: Key, rate: float) -> ClaimTrial:
         claim, arm = arms[key]
-        return Measurement(arm, TUNING_SEED, rate, claim=claim)
+        return ClaimTrial(arm, TUNING_SEED, rate, claim=claim)
 
     def loss(key: Key, rate: float) -> float:
         measured = runner.read(trial(key, rate))
@@ -503,12 +503,12 @@ def _tune(runner: Measurements, claims: Sequence[Claim]) -> dict[Key, Rate]:
 
 
 def _result(
-    runner: Measurements, claim: Claim, rates: Mapping[Key, Rate], confirming: list[Measurement], seeds: tuple[int, ...]
+    runner: ClaimRunner, claim: Claim, rates: Mapping[Key, Rate], confirming: list[ClaimTrial], seeds: tuple[int, ...]
 ) -> ClaimResult:
     chosen = [(arm, rates[claim.name, arm.name]) for arm in claim.arms() if (claim.name, arm.name) in rates]
     tuning = []
     for arm, rate in chosen:
-        tuning += [Measurement(arm, TUNING_SEED, tried, claim=claim) for tried in rate.tried]
+        tuning += [ClaimTrial(arm, TUNING_SEED, tried, claim=claim) for tried in rate.tried]
     trials = runner.read_all(confirming)
     tried = runner.read_all(tuning)
     reasons = [f"{label}: {reason}" for label, reason in runner.failed.items() if label.startswith(f"{claim.name}.")]

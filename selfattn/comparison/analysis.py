@@ -146,7 +146,7 @@ def measure(record: Record, task: TaskData, outputs: RunTable[RunOutputs], furth
     models = outputs.main
     pairs = outputs.first.pairs
     texts = outputs_by_model(models)
-    primary = sealed_pair(record) if record.seal else primary_pair(task, list(models))
+    primary = planned_pair(record) if record.seal else task.subject().pair_among(list(models))
     failed = by_model(models, lambda run: _failed(run, metric, task))
     analysis = Analysis(metric, task, _tunings(record), failed)
     decides = analysis.scores(texts, pairs, metric)
@@ -307,15 +307,7 @@ def _buckets(
     return tuple(part for part in groups if part.buckets)
 
 
-def primary_pair(task: TaskData, names: Sequence[str]) -> tuple[str, str] | None:
-    """Return the two models that a comparison is about: the task's pair, or the only two."""
-    pair = task.subject().pair
-    if pair and set(pair) <= set(names):
-        return pair
-    return (names[0], names[1]) if len(names) == 2 else None
-
-
-def sealed_pair(record: Record) -> tuple[str, str] | None:
+def planned_pair(record: Record) -> tuple[str, str] | None:
     """Return the two models that the sealed plan of a record is about; None where it has none."""
     pair = record.seal.decides.get("primary") if record.seal else None
     return (str(pair[0]), str(pair[1])) if isinstance(pair, list | tuple) else None

@@ -6,7 +6,6 @@ from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any
 
-from selfattn.comparison.analysis import primary_pair
 from selfattn.comparison.check import check_sizes
 from selfattn.comparison.costs import steps_of
 from selfattn.comparison.options import (
@@ -245,7 +244,7 @@ def make_plan(trainings: TrainingRunner, chosen: Mapping[str, PlannedModel]) -> 
     task = trainings.task
     options = trainings.options
     recipe = trainings.recipe
-    primary = primary_pair(task, list(chosen))
+    primary = task.subject().pair_among(list(chosen))
     if options.until is not None and options.margin is not None:
         raise SettingError("`margin`: is about scores, and has no effect beside `until`; leave one of them out")
     if primary is None and options.margin is not None:

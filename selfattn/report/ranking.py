@@ -74,17 +74,17 @@ def measured(record: Record) -> dict[str, Message]:
     return {"metric": headline_name(record), "scale": headline_unit(record)}
 
 
-def asked_pair(record: Record) -> tuple[Model, Model] | None:
+def task_pair(record: Record) -> tuple[Model, Model] | None:
     """Return the two models that the task asks about; None where one of them is not in the record."""
-    by_name = {model.name: model for model in record.models}
-    first, second = (by_name.get(name) for name in record.subject.pair or ("", ""))
-    return (first, second) if first and second else None
+    pair = verdict_pair(record)
+    return pair if pair and (pair[0].name, pair[1].name) == record.subject.pair else None
 
 
-def judged_pair(record: Record) -> tuple[Model, Model] | None:
+def verdict_pair(record: Record) -> tuple[Model, Model] | None:
     """Return the two models that the verdict is about: those of the task's question, or the only two."""
-    only = (record.models[0], record.models[1]) if len(record.models) == 2 else None
-    return asked_pair(record) or only
+    models = {model.name: model for model in record.models}
+    pair = record.subject.pair_among(list(models))
+    return (models[pair[0]], models[pair[1]]) if pair else None
 
 
 def quality(record: Record, model: Model) -> Estimate:
@@ -234,7 +234,7 @@ def obstacles(record: Record) -> tuple[Message, ...]:
     A gate on the data or on all models stops the verdict, and so does a gate on a model that the verdict is about. Any
     other model that does not pass is set aside (`set_aside`), and the rest is compared.
     """
-    pair = judged_pair(record)
+    pair = verdict_pair(record)
     names = {model.name for model in record.models}
     needed = {model.name for model in pair} if pair else names
     if not pair and len(sound(record)) >= min(2, len(names)):

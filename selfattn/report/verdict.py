@@ -16,7 +16,7 @@ from selfattn.evaluation.variances import POWER
 from selfattn.report import ranking
 from selfattn.report.blocks import Badge, Verdict
 from selfattn.report.numbers import amount, gap_text, p_text, score_text, share_text
-from selfattn.report.ranking import asked_pair, display_name, headline_name, in_task_words, pair_test, quality, ranked
+from selfattn.report.ranking import display_name, headline_name, in_task_words, pair_test, quality, ranked, task_pair
 from selfattn.results.plan import parse_axis
 from selfattn.results.quality import MIN_SEEDS, PairTest, RatioTest, Target, leaders
 from selfattn.results.record import Model, Record
@@ -175,7 +175,7 @@ def _named(record: Record, model: Model) -> Message | str:
 
 def target_question(record: Record, target: Target) -> Message:
     """Return the question: of the task about its two models, or how many examples each model needs."""
-    pair = asked_pair(record)
+    pair = task_pair(record)
     key = "question.target" if pair else "question.target.any"
     names = {f"name{k}": display_name(record, model) for k, model in enumerate(pair or ())}
     return in_task_words(record, key, percent=amount(100 * target.share), **names)
@@ -203,7 +203,7 @@ def target_lead(record: Record, target: Target) -> Message:
 
 def _answer(record: Record, target: Target) -> Message | None:
     """Return the answer to the question about the task's pair; None where the question is another."""
-    pair = asked_pair(record)
+    pair = task_pair(record)
     if pair is None:
         return None
     test = target.pair(pair[0].name, pair[1].name)
@@ -274,12 +274,12 @@ def question(record: Record) -> Message:
     """Return the question that the comparison answers."""
     if record.target is not None:
         return target_question(record, record.target)
-    pair = ranking.judged_pair(record)
+    pair = ranking.verdict_pair(record)
     if not record.trained:
         key = "question.outputs" if pair else "question.outputs.many"
         if len(record.models) == 1:
             key = "question.outputs.one"
-    elif pair and ranking.asked_pair(record) and not any(model.is_changed for model in pair):
+    elif pair and ranking.task_pair(record) and not any(model.is_changed for model in pair):
         bodies = [model.parameters_body or 1 for model in pair]
         is_equal = ranking.parameter_spread(pair) <= SAME_SIZE and max(bodies) <= (1 + 2 * SAME_SIZE) * min(bodies)
         key = "question.pair.same" if is_equal else "question.pair"
@@ -294,7 +294,7 @@ def question(record: Record) -> Message:
 def verdict(record: Record) -> Verdict:
     """Return the question, the answer in a few sentences, and how far it can be believed."""
     reasons = ranking.obstacles(record)
-    pair = ranking.judged_pair(record)
+    pair = ranking.verdict_pair(record)
     remarks = [*ranking.failures(record), *ranking.departures(record.plan), *ranking.cut_off(record)]
     remarks += _weak_models(record)
     lone = [model.name for model in record.models if len(model.seeds) == 1]
@@ -340,7 +340,7 @@ def limits(record: Record) -> tuple[Message, ...]:
         return ()
     if record.target is not None:
         return tuple(_plan_sentence(record))
-    pair = ranking.judged_pair(record)
+    pair = ranking.verdict_pair(record)
     design = PairVerdict(record, *pair).smallest_difference() if pair else []
     carried = [message("verdict.carried")] if record.carried else []
     return (_seed_sentence(record), *design, *_ceiling_sentence(record), *_plan_sentence(record), *carried)
@@ -375,7 +375,7 @@ def _field_sentence_on_items(record: Record, best: Model, further: Sequence[Mode
 
 def _attention_sentence(record: Record) -> list[Message]:
     """Return what attention is worth: the second of the pair beside the best model without attention."""
-    pair = ranking.asked_pair(record)
+    pair = ranking.task_pair(record)
     without = [model for model in ranking.sound(record) if not model.attention]
     if not without or not pair or not pair[1].attention:
         return []

@@ -1,6 +1,6 @@
 """What a task says of a comparison on its data: the question, and what others have published."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from selfattn.codec import Plain
@@ -39,6 +39,12 @@ class Subject(Plain):
 
     pair: tuple[str, str] | None = None
     words: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+    def pair_among(self, names: Sequence[str]) -> tuple[str, str] | None:
+        """Return the two of these models that a comparison is about: the pair of the question, or the only two."""
+        if self.pair and set(self.pair) <= set(names):
+            return self.pair
+        return (names[0], names[1]) if len(names) == 2 else None
 
 
 NO_SUBJECT = Subject()
