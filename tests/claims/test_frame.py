@@ -135,10 +135,12 @@ def test_a_small_training_learns_to_copy_and_is_the_same_again() -> None:
     assert (last, loss, right, forced) == trained()
 
 
-def test_the_skeleton_runs_at_once(plugin: Path, cli: Cli) -> None:
+def test_the_skeleton_runs_at_once(plugin: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(plugin.read_text("utf-8").splitlines()) < 60
     done = cli("--plugin", plugin, "claims", "run", "spread", "--out", "out", "--jobs", 1)
     assert done.code == 0, done.err
+    assert done.err.splitlines()[0] == "1 claim takes about 5 s on two processor cores."
+    assert cli("--plugin", plugin, "claims", "run", "spread", "--out", "out").err.count("\n") == 1  # nothing begins
     assert "✓ holds" in done.out
     record = read_record(Path("out"))
     assert [result.name for result in record.claims] == ["spread"]
@@ -149,22 +151,8 @@ def test_the_skeleton_runs_at_once(plugin: Path, cli: Cli) -> None:
     again = cli("--plugin", plugin, "claims", "page", "out", "--out", "again", "--lang", "ko")
     assert again.code == 0
     assert "판정" in Path("again/claims.md").read_text("utf-8")
-
-
-def test_a_page_needs_the_plugin_of_its_claims(plugin: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert cli("--plugin", plugin, "claims", "run", "spread", "--quick", "--out", "out", "--jobs", 1).code == 0
     monkeypatch.setattr("selfattn.registry._loaded", {})
-    done = cli("claims", "page", "out", "--out", "again")
-    assert done.code == 2
-    assert "give --plugin" in done.err
-
-
-def test_a_run_says_beforehand_how_long_it_takes(plugin: Path, cli: Cli) -> None:
-    """A full run of the skeleton takes 5 s; nothing is said where nothing begins."""
-    assert plugin.exists()
-    done = cli("--plugin", plugin, "claims", "run", "spread", "--out", "out", "--jobs", 1)
-    assert done.err.splitlines()[0] == "1 claim takes about 5 s on two processor cores."
-    assert cli("--plugin", plugin, "claims", "run", "spread", "--out", "out").err.count("\n") == 1
+    assert "give --plugin" in cli("claims", "page", "out", "--out", "without").refusal()
 
 
 def test_a_quick_run_leaves_out_what_it_cannot_decide(

@@ -28,25 +28,19 @@ def tried(counted: Counted) -> list[float | None]:
 
 
 @pytest.mark.parametrize(
-    ("grid", "best", "rates", "chosen_rate", "at_edge"),
+    ("best", "rates", "chosen_rate", "at_edge"),
     [
-        ((0.1, 0.2, 0.4), 0.2, [0.1, 0.2, 0.4], 0.2, False),
-        ((0.1, 0.2, 0.4), 1.0, [0.1, 0.2, 0.4, 0.8, 1.6], 0.8, False),
-        ((0.1, 0.2, 0.4), 0.02, [0.1, 0.2, 0.4, 0.05, 0.025, 0.0125], 0.025, False),
-        ((0.1, 0.2, 0.4), 99.0, [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4], 6.4, True),
-        ((1e-3, 3e-3, 1e-2), 0.1, [0.001, 0.003, 0.01, 0.0333, 0.111, 0.37], 0.111, False),
+        (0.2, [0.1, 0.2, 0.4], 0.2, False),
+        (1.0, [0.1, 0.2, 0.4, 0.8, 1.6], 0.8, False),
+        (0.02, [0.1, 0.2, 0.4, 0.05, 0.025, 0.0125], 0.025, False),
+        (99.0, [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4], 6.4, True),
+        (0.1, [0.001, 0.003, 0.01, 0.0333, 0.111, 0.37], 0.111, False),
     ],
 )
 def test_a_grid_widens_while_its_best_rate_is_at_its_edge(
-    grid: tuple[float, ...],
-    best: float,
-    rates: list[float],
-    chosen_rate: float,
-    at_edge: bool,
-    counted: Counted,
-    tmp_path: Path,
+    best: float, rates: list[float], chosen_rate: float, at_edge: bool, counted: Counted, tmp_path: Path
 ) -> None:
-    counted.best, counted.grid = best, grid
+    counted.best, counted.grid = best, tuple(rates[:3])
     (result,) = measure([counted], tmp_path).claims
     assert tried(counted) == rates
     assert [trial.rate for trial in result.tuning] == rates
@@ -208,17 +202,34 @@ def test_arms_that_measure_times_wait_for_all_others(
 
 
 def test_the_page_is_made_of_the_record_alone(counted: Counted, tmp_path: Path) -> None:
-    write_pages(measure([counted], tmp_path / "a"), tmp_path / "a")
+    record = measure([counted], tmp_path / "a")
+    write_pages(record, tmp_path / "a")
     counted.made.clear()
     write_pages(judge_claims(read_record(tmp_path / "a")), tmp_path / "b")
     assert counted.made == []
     for suffix in ("json", "html", "md"):
         assert (tmp_path / f"a/claims.{suffix}").read_bytes() == (tmp_path / f"b/claims.{suffix}").read_bytes()
+    (result,) = record.claims
+    assert "- x: 0.2\n" in markdown_of(document_of(record), "en")
+    trials = (*result.trials, *(replace(trial, seed=trial.seed + 50, rate=0.4) for trial in result.trials))
+    both = replace(record, claims=(replace(result, trials=trials),))  # with a rate that another block used
+    assert "- x: 0.2, 0.4\n" in markdown_of(document_of(both), "en")
 
 
 def test_a_verdict_pools_the_first_run_and_its_replication(counted: Counted, tmp_path: Path) -> None:
     """A replication that fails takes a verdict away, and both runs stand beside it."""
     first, second = (measure([counted], tmp_path / str(seed), first_seed=seed) for seed in (1000, 50))
+    joined = join_records([first, second])
+    (result,) = joined.claims
+    assert (result.seeds, result.blocks) == (tuple(range(1000, 1005)), (tuple(range(50, 55)),))
+    assert result.replications == ("holds", "holds")
+    assert [len(contrast.by_seed) for contrast in result.judgement.contrasts] == [10]
+    assert "✓ yes" in markdown_of(document_of(joined), "en")
+    assert (joined.begun, joined.created) == (first.begun, second.created)
+    with pytest.raises(UserError, match="share seeds"):
+        join_records([first, first])
+    with pytest.raises(SettingError, match="seed 900 chooses learning rates"):
+        measure([counted], tmp_path / "c", first_seed=898)
     (result,) = second.claims
     trials = tuple(replace(trial, figures={**trial.figures, "figure": -3.0}) for trial in result.trials)
     joined = join_records([first, replace(second, claims=(replace(result, trials=trials),))])
@@ -231,40 +242,12 @@ def test_a_verdict_pools_the_first_run_and_its_replication(counted: Counted, tmp
     assert "most runs alone differ" not in markdown_of(document_of(first), "en")
 
 
-def test_a_rate_that_another_block_used_stands_on_the_page(counted: Counted, tmp_path: Path) -> None:
-    record = measure([counted], tmp_path)
-    (result,) = record.claims
-    assert "- x: 0.2\n" in markdown_of(document_of(record), "en")
-    trials = (*result.trials, *(replace(trial, seed=trial.seed + 50, rate=0.4) for trial in result.trials))
-    both = replace(record, claims=(replace(result, trials=trials),))
-    assert "- x: 0.2, 0.4\n" in markdown_of(document_of(both), "en")
-
-
 def test_an_arm_that_has_not_learned_gives_no_verdict(
     counted: Counted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     record = measure([counted], tmp_path)
-    assert record.claims[0].judgement.verdict == "holds"
     mean = fmean(trial.figures["figure"] for trial in record.claims[0].trials)
-    monkeypatch.setattr(Counted, "learned", {"a": ("figure", mean + 0.01)})
-    (result,) = judge_claims(record).claims
-    assert result.judgement.verdict == "not learned"
-    monkeypatch.setattr(Counted, "learned", {"a": ("figure", mean - 0.01)})
-    (result,) = judge_claims(record).claims
-    assert result.judgement.verdict == "holds"
+    for least, verdict in ((mean + 0.01, "not learned"), (mean - 0.01, "holds")):
+        monkeypatch.setattr(Counted, "learned", {"a": ("figure", least)})
+        assert judge_claims(record).claims[0].judgement.verdict == verdict
     assert "positive control" in markdown_of(document_of(judge_claims(record)), "en")
-
-
-def test_a_second_block_of_seeds_replicates(counted: Counted, tmp_path: Path) -> None:
-    first, second = (measure([counted], tmp_path / str(seed), first_seed=seed) for seed in (1000, 50))
-    joined = join_records([first, second])
-    (result,) = joined.claims
-    assert (result.seeds, result.blocks) == (tuple(range(1000, 1005)), (tuple(range(50, 55)),))
-    assert result.replications == ("holds", "holds")
-    assert [len(contrast.by_seed) for contrast in result.judgement.contrasts] == [10]
-    assert "✓ yes" in markdown_of(document_of(joined), "en")
-    with pytest.raises(UserError, match="share seeds"):
-        join_records([first, first])
-    assert (joined.begun, joined.created) == (first.begun, second.created)
-    with pytest.raises(SettingError, match="seed 900 chooses learning rates"):
-        measure([counted], tmp_path / "c", first_seed=898)

@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 from fractions import Fraction
 from functools import cache
 from math import log
-from types import SimpleNamespace
+from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -33,7 +33,6 @@ SPREAD = (-0.01, 0.005, 0.0, 0.01, -0.005)  # over seeds, another for each arm, 
 FIXED = ("leaks", "beyond", "moved", "size", "cache@1000", "difference")  # figures that do not vary
 WAYS = ("rnn", "rnn-unfused", "attention", "attention-unfused")
 READERS = ("dot", "scaled_dot", "general", "additive", "concat", "location", "heads")
-HYBRIDS = {"rnn-rnn": 0.6, "rnn-self": 0.65, "self-rnn": 0.8, "self-self": 0.85, "rnn-self-long": 0.95}
 PARALLELISM = {f"{way}-ms@{n}": 10.0 for way in WAYS for n in (16, 1024)} | {"attention-ms@512": 10.0}
 PARALLELISM |= {"rnn-ms@16": 15.0, "rnn-unfused-ms@16": 15.0, "rnn-ms@1024": 7.2, "attention-ms@1024": 18.0}
 PARALLELISM |= {f"{way}-steps@{n}": 3.0 + 5.0 * n for way in WAYS[:2] for n in (16, 32, 64)}
@@ -41,42 +40,34 @@ PARALLELISM |= {f"{way}-steps@{n}": 12.0 for way in WAYS[2:] for n in (16, 32, 6
 PARALLELISM |= {f"rnn-bytes@{n}": 100.0 * n for n in (512, 1024)}
 PARALLELISM |= {f"attention-unfused-bytes@{n}": float(n) ** 2 for n in (512, 1024)}
 
+
+def arms(figure: str, *, every: Mapping[str, float] = MappingProxyType({}), **values: float) -> dict[str, Any]:
+    """Arms (dashes as underscores) that differ in one figure."""
+    return {arm.replace("_", "-"): {figure: value, **every} for arm, value in values.items()}
+
+
 # Figures of every arm with which the claim holds.
 MET: dict[str, dict[str, dict[str, float]]] = {
     "bottleneck": {
-        "plain": {"longest": 0.1, "halving": 6.0, "exact@4": 0.98},
-        "plain-wide": {"longest": 0.3, "halving": 10.0, "exact@4": 0.98},
-        "plain-long": {"longest": 0.4, "halving": 8.0, "exact@4": 0.98},
-        "attention": {"longest": 0.9, "halving": 20.0, "exact@4": 0.98},
+        arm: {"longest": longest, "halving": halving, "exact@4": 0.98}
+        for arm, longest, halving in
+        (("plain", 0.1, 6.0), ("plain-wide", 0.3, 10.0), ("plain-long", 0.4, 8.0), ("attention", 0.9, 20.0))
     },
-    "attention-removes": {
-        arm: {"exact@4": 0.98, "longest": longest}
-        for arm, longest in {"plain": 0.05, "peeky": 0.81, "attention": 0.95}.items()
-    },
-    "reversal": {
-        "plain-monotone-forward": {"exact@4": 0.98, "exact": 0.5},
-        "plain-monotone-reversing": {"exact@4": 0.98, "exact": 0.58},
-        "plain-reversed-forward": {"exact@4": 0.98, "exact": 0.6},
-        "plain-reversed-reversing": {"exact@4": 0.98, "exact": 0.4},
-        "attention-monotone-forward": {"exact@4": 0.98, "exact": 0.88},
-        "attention-monotone-reversing": {"exact@4": 0.98, "exact": 0.89},
-        "attention-reversed-forward": {"exact@4": 0.98, "exact": 0.88},
-        "attention-reversed-reversing": {"exact@4": 0.98, "exact": 0.88},
-    },
+    "attention-removes": arms("longest", plain=0.05, peeky=0.81, attention=0.95, every={"exact@4": 0.98}),
+    "reversal": arms(
+        "exact", every={"exact@4": 0.98}, plain_monotone_forward=0.5, plain_monotone_reversing=0.58,
+        plain_reversed_forward=0.6, plain_reversed_reversing=0.4, attention_monotone_forward=0.88,
+        attention_monotone_reversing=0.89, attention_reversed_forward=0.88, attention_reversed_reversing=0.88,
+    ),
     "bidirectional": {
-        "forward": {"left": 0.95, "right": 0.7},
-        "backward": {"left": 0.7, "right": 0.95},
+        "forward": {"left": 0.95, "right": 0.7}, "backward": {"left": 0.7, "right": 0.95},
         "both": {"left": 0.95, "right": 0.95},
     },
-    "placement": {
-        f"{name}-{task}": {"first": 1.0, "right": right}
-        for name, right in {"after": 0.7, "fed": 0.9}.items()
-        for task in ("copying", "chains")
-    },
-    "hybrids": {arm: {"accuracy": mean} for arm, mean in HYBRIDS.items()},
+    "placement": arms("right", every={"first": 1.0}, after_copying=0.7, after_chains=0.7, fed_copying=0.9,
+                      fed_chains=0.9),
+    "hybrids": arms("accuracy", rnn_rnn=0.6, rnn_self=0.65, self_rnn=0.8, self_self=0.85, rnn_self_long=0.95),
     "order": {
-        "none-order": {"right": 0.2, "moved": 1e-15},
-        "none-set": {"right": 0.9, "moved": 1e-15},
+        "none-order": {"right": 0.2, "moved": 1e-15}, "none-set": {"right": 0.9, "moved": 1e-15},
         **{f"{kind}-order": {"right": 0.7, "moved": 0.3 + 0.003 * k} for k, kind in enumerate(POSITIONS)},
         **{f"{kind}-set": {"right": 0.9, "moved": 0.3} for kind in POSITIONS},
     },
@@ -84,29 +75,23 @@ MET: dict[str, dict[str, dict[str, float]]] = {
         kind: {"short": 0.98, "double": 0.2 if kind in ("sinusoidal", "learned") else 0.9} for kind in POSITIONS
     },
     "key-value-heads": {
-        "kv-4": {"first": 0.98, "right": 0.9, "size": 85000.0},
-        "kv-2": {"first": 0.98, "right": 0.89, "size": 85085.0},
-        "kv-1": {"first": 0.98, "right": 0.89, "size": 85085.0},
-        "half": {"right": 0.6},
+        "kv-4": {"first": 0.98, "right": 0.9, "size": 85000.0}, "kv-2": {"first": 0.98, "right": 0.89, "size": 85085.0},
+        "kv-1": {"first": 0.98, "right": 0.89, "size": 85085.0}, "half": {"right": 0.6},
         "decoding": {"speed-up@1000": 2.0, "cache@1000": 8.0},
     },
     "state-size": {
         "attention": {"recall@4": 0.99, "recall@64": 0.99},
         "linear": {"recall@4": 0.9, "recall@64": 0.1, "difference": 4e-6},
-        "delta": {"recall@4": 0.8, "recall@64": 0.05, "difference": 4e-6},
-        "delta-wide": {"recall@64": 0.9},
+        "delta": {"recall@4": 0.8, "recall@64": 0.05, "difference": 4e-6}, "delta-wide": {"recall@64": 0.9},
     },
-    "cause": {
-        arm: {"looked_up": 0.99, "looked_up.uniform": 0.3, "mark": 1.0, "mark.uniform": 0.99}
-        for arm in ("rnn", "transformer")
-    },
+    "cause": arms("mark", rnn=1.0, transformer=1.0, every={"looked_up": 0.99, "looked_up.uniform": 0.3,
+                                                           "mark.uniform": 0.99}),
     "alignment": {
         arm: {"error": 0.7 if "shuffled" in arm else 0.2, "untrained": 0.7, "diagonal": 0.45}
         for arm in (*READERS, "shuffled-rnn", "shuffled-heads")
     },
     "guided-alignment": {
-        f"{model}-{name}": {"exact": exact, "links": links}
-        for model in ("rnn", "transformer")
+        f"{model}-{name}": {"exact": exact, "links": links} for model in ("rnn", "transformer")
         for name, exact, links in (("plain", 0.5, 0.3), ("light", 0.55, 0.6), ("strong", 0.65, 0.9))
     },
     "parallelism": {"layers": PARALLELISM},
@@ -114,57 +99,26 @@ MET: dict[str, dict[str, dict[str, float]]] = {
         "mask-on": {"forced": 0.83, "free": 0.83, "leaks": 0.0},
         "mask-off": {"forced": 0.99, "free": 0.1, "leaks": 1.0},
     },
-    "averaging": {
-        arm: {"beyond": 0.0, "left@4": left}
-        for arm, left in {"neither": -6.0, "forward": -0.2, "skip": -6.0, "both": -0.1}.items()
-    },
-    "depth": {
-        "skip-1": {"right": 0.97},
-        "skip-6": {"right": 0.97},
-        "none-1": {"right": 0.95},
-        "none-6": {"right": 0.2},
-    },
-    "distance": {
-        arm: {"slope": slope, "longest": 0.98, "recall@8": 1.0}
-        for arm, slope in {"attention": 0.0, "lstm": -2.0, "lstm-open": -1.0}.items()
-    },
-    "exposure": {
-        arm: {**{f"forced@{count}": 0.55 - 0.03 * count for count in (0, 1, 2, 4)}, "greedy": greedy}
-        for arm, greedy in {"teacher-forcing": 0.42, "scheduled-sampling": 0.46}.items()
-    },
+    "averaging": arms("left@4", neither=-6.0, forward=-0.2, skip=-6.0, both=-0.1, every={"beyond": 0.0}),
+    "depth": arms("right", skip_1=0.97, skip_6=0.97, none_1=0.95, none_6=0.2),
+    "distance": arms("slope", attention=0.0, lstm=-2.0, lstm_open=-1.0, every={"longest": 0.98, "recall@8": 1.0}),
+    "exposure": arms("greedy", teacher_forcing=0.42, scheduled_sampling=0.46,
+                     every={f"forced@{count}": 0.55 - 0.03 * count for count in (0, 1, 2, 4)}),
     "explanation": {
         "embeddings": {"right": 0.98},
-        "states": {"right": 0.98, "replaceable": 0.8, "adversary": 0.97, "apart": 0.5}
-        | {"guide-own": 0.9, "guide-adversary": 0.9},
+        "states": {"right": 0.98, "replaceable": 0.8, "adversary": 0.97, "apart": 0.5, "guide-own": 0.9,
+                   "guide-adversary": 0.9},
     },
-    "scaling": {
-        arm: {"right": right}
-        for arm, right in {
-            "divided-wide": 0.9,
-            "whole-wide": 0.7,
-            "sharp-wide": 0.3,
-            "divided-narrow": 0.9,
-            "whole-narrow": 0.9,
-        }.items()
-    },
+    "scaling": arms("right", divided_wide=0.9, whole_wide=0.7, sharp_wide=0.3, divided_narrow=0.9, whole_narrow=0.9),
     "learning-rate": {
-        "attention": {"first": 1.0, "best": 0.95, "wrong": 0.5},
-        "plain": {"first": 1.0, "best": 0.8},
+        "attention": {"first": 1.0, "best": 0.95, "wrong": 0.5}, "plain": {"first": 1.0, "best": 0.8},
         "transformer": {"first": 1.0, "best": 0.9, "wrong": 0.5},
     },
-    "heads": {
-        arm: {"either": 0.95, "right": right}
-        for arm, right in {"one-1": 0.6, "four-1": 0.9, "one-2": 0.7, "four-2": 0.95}.items()
-    },
-    "pruning": {task: {"least@0": 0.98, "least@50": 0.97, "most@50": 0.4} for task in ("copying", "reversal")},
-    "warm-up": {
-        "behind-warm": {"right": 0.95},
-        "behind-cold": {"right": 0.5},
-        "before-warm": {"right": 0.95},
-        "before-cold": {"right": 0.95},
-    },
+    "heads": arms("right", one_1=0.6, four_1=0.9, one_2=0.7, four_2=0.95, every={"either": 0.95}),
+    "pruning": arms("most@50", copying=0.4, reversal=0.4, every={"least@0": 0.98, "least@50": 0.97}),
+    "warm-up": arms("right", behind_warm=0.95, behind_cold=0.5, before_warm=0.95, before_cold=0.95),
     "induction": {"one": {"fixed": 1.0, "fresh": 0.4}, "two": {"fixed": 1.0, "fresh": 0.95, "matching": 0.9}},
-}
+}  # fmt: skip
 
 
 def trials_of(name: str, changes: Mapping[str, float]) -> Trials:
@@ -402,11 +356,8 @@ def test_small_helpers_by_hand() -> None:
 
 def test_attention_on_links_and_exact_match_leave_padding_out(monkeypatch: pytest.MonkeyPatch) -> None:
     examples = [Example([4, 5, 2], [6, 7, 2], ((0, 0), (1, 0), (1, 1))), Example([5, 2], [8, 2], ((0, 0),))]
-    batch = collate(examples, 0, 1, [0, 1])
-    rows = [
-        [[0.5, 0.25, 0.25], [0.5, 0.5, 0.0], [1.0, 0.0, 0.0]],
-        [[0.25, 0.75, 0.0], [1.0, 0.0, 0.0], [1.0, 0.0, 0.0]],
-    ]
+    batch, first = collate(examples, 0, 1, [0, 1]), [1.0, 0.0, 0.0]
+    rows = [[[0.5, 0.25, 0.25], [0.5, 0.5, 0.0], first], [[0.25, 0.75, 0.0], first, first]]
     other = torch.zeros(2, 1, 3, 3)
     weights = torch.cat([torch.tensor(rows)[:, None], other], dim=1)  # the second head does not count
     model: Any = SimpleNamespace(attention_maps=lambda *args, **masks: SimpleNamespace(cross=[weights]))
@@ -423,16 +374,12 @@ def test_the_worked_example_is_right_on_paper() -> None:
     claim = CLAIMS["weighted-sum"]()
     figures = claim.measure(Setup(claim.arms()[0], 0))
     by_paper = {
-        "weights": [["1/6", "2/6", "3/6"], ["1/4", "2/4", "1/4"]],
-        "output": [["8", "10"], ["6", "9"]],
-        "d_weights": [["12", "0", "12"], ["0", "12", "12"]],
-        "d_value": [["1/6", "1/4"], ["1/3", "1/2"], ["1/2", "1/4"]],
-        "d_scores": [["2/3", "-8/3", "2"], ["-9/4", "3/2", "3/4"]],
-        "d_query": [["-8/3", "2"], ["3/2", "3/4"]],
-    }
+        "weights": "1/6 2/6 3/6, 1/4 2/4 1/4", "output": "8 10, 6 9", "d_weights": "12 0 12, 0 12 12",
+        "d_value": "1/6 1/4, 1/3 1/2, 1/2 1/4", "d_scores": "2/3 -8/3 2, -9/4 3/2 3/4", "d_query": "-8/3 2, 3/2 3/4",
+    }  # fmt: skip
     for name, rows in by_paper.items():
-        for i, row in enumerate(rows):
-            for j, value in enumerate(row):
+        for i, row in enumerate(rows.split(", ")):
+            for j, value in enumerate(row.split()):
                 assert figures[f"{name}.{i}.{j}"] == pytest.approx(float(Fraction(value)), abs=1e-12), (name, i, j)
     assert figures["d_key.2.0"] == pytest.approx(2.75 * log(2))
     assert figures["d_key.2.1"] == pytest.approx(2 * log(3))

@@ -9,6 +9,7 @@ import sys
 import tomllib
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from small_runs import Cli
@@ -41,11 +42,9 @@ def test_models_are_listed_one_a_line(cli: Cli) -> None:
 
 
 def test_predict_gives_a_line_for_a_line(cli: Cli, runs: dict[str, Run]) -> None:
-    run = runs["rnn-attention"]
-    texts = ["May 1, 2001", "", "11/13/08", "   ", "ß☃"]
+    run, texts = runs["rnn-attention"], ["May 1, 2001", "", "11/13/08", "   ", "ß☃"]
     done = cli("predict", run.path, stdin="\n".join(texts) + "\n")
-    assert done.code == 0
-    assert done.out.split("\n") == [*run.predict(texts), ""]
+    assert (done.code, done.out.split("\n")) == (0, [*run.predict(texts), ""])
     assert done.err.startswith("2 characters that the model does not know, 2 different: 'ß' 1, '☃' 1\n")
 
 
@@ -64,20 +63,20 @@ def test_evaluate_as_json_and_as_text(cli: Cli, runs: dict[str, Run], tmp_path: 
     assert [line.split(" ", 2)[:2] for line in korean[1:3]] == [["완전", "일치율"], ["글자", "오류율"]]
 
 
-def test_attention_is_drawn_in_the_terminal_and_saved(cli: Cli, runs: dict[str, Run], tmp_path: Path) -> None:
-    done = cli("attention", runs["transformer"].path, "May 1, 2001", "--save", tmp_path / "x.svg", "--head", 1)
+def test_attention_is_drawn_in_the_terminal_and_saved_in_both_languages(
+    cli: Cli, runs: dict[str, Run], tmp_path: Path
+) -> None:
+    call = ("attention", runs["transformer"].path, "May 1, 2001", "--save")
+    done = cli(*call, tmp_path / "x.svg", "--head", 1)
     assert done.code == 0
     assert "head 1" in done.out.splitlines()[0]
     assert "May␣1,␣2001⏎" in done.out
     assert (tmp_path / "x.svg").read_text().startswith("<svg")
-
-
-def test_attention_speaks_the_language_that_was_asked_for(cli: Cli, runs: dict[str, Run], tmp_path: Path) -> None:
-    done = cli("attention", runs["transformer"].path, "May 1, 2001", "--lang", "ko", "--save", tmp_path / "x.svg")
-    assert "층" in done.out
-    assert "행: 출력, 열: 입력" in done.out
+    korean = cli(*call, tmp_path / "x.svg", "--lang", "ko").out
+    assert "층" in korean
+    assert "행: 출력, 열: 입력" in korean
     assert "가중치 · 행: 출력, 열: 입력" in (tmp_path / "x.svg").read_text("utf-8")
-    cli("attention", runs["transformer"].path, "May 1, 2001", "--lang", "ko", "--save", tmp_path / "x.html")
+    cli(*call, tmp_path / "x.html", "--lang", "ko")
     assert '<html lang="ko">' in (tmp_path / "x.html").read_text("utf-8")
 
 
@@ -144,10 +143,7 @@ def test_an_interrupt_leaves_a_run_that_can_be_used(
 def test_an_error_that_nobody_expected_keeps_its_traceback(
     cli: Cli, runs: dict[str, Run], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(*arguments: object, **options: object) -> None:
-        raise ZeroDivisionError("a bug")
-
-    monkeypatch.setattr("selfattn.runs.load.load", broken)
+    monkeypatch.setattr("selfattn.runs.load.load", Mock(side_effect=ZeroDivisionError("a bug")))
     with pytest.raises(ZeroDivisionError, match="a bug"):
         cli("predict", runs["rnn-plain"].path)
 

@@ -8,6 +8,7 @@ import sys
 import threading
 import unicodedata
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from small_runs import Cli
@@ -27,13 +28,8 @@ LONG = "5/4/99 " * 300  # 2,100 characters
 
 
 class Measured(io.BytesIO):
-    """Remembers how much was ever asked for at once."""
-
-    most = 0
-
     def read1(self, size: int | None = -1) -> bytes:
-        assert size > 0
-        self.most = max(self.most, size)
+        assert 0 < size <= 1 << 16  # never more at once
         return super().read1(size)
 
 
@@ -42,12 +38,8 @@ class Measured(io.BytesIO):
 def test_a_long_line_is_not_held_and_the_next_line_is_the_next(length: int, end: bytes) -> None:
     stream = Measured(b"one\n" + b"x" * length + end + (b"three\n" if end else b""))
     fits = length + len(end) <= 8 if end else length < 8
-    assert list(bounded_lines(Arriving(stream), 8)) == [
-        "one",
-        "x" * length if fits else None,
-        *(["three"] if end else []),
-    ]
-    assert stream.most <= 1 << 16
+    long = "x" * length if fits else None
+    assert list(bounded_lines(Arriving(stream), 8)) == (["one", long, "three"] if end else ["one", long])
 
 
 @pytest.mark.parametrize("place", [0, 5, 6])
@@ -111,12 +103,9 @@ class Once(io.BytesIO):
 
 
 def test_somebody_who_types_is_answered_line_by_line(runs: dict[str, Run]) -> None:
-    class Terminal(io.BytesIO):
-        def isatty(self) -> bool:
-            return True
-
-    target = Once()
-    predict_stream(runs["rnn-plain"], Terminal(b"1/2/03\n\n4/5/06\n"), target, GREEDY)
+    source, target = io.BytesIO(b"1/2/03\n\n4/5/06\n"), Once()
+    source.isatty = lambda: True
+    predict_stream(runs["rnn-plain"], source, target, GREEDY)
     assert len(target.written) == 3
     assert target.written[1] == b"\n"
 
@@ -192,18 +181,10 @@ def test_what_stands_before_a_broken_line_is_written(cli: Cli, runs: dict[str, R
 def test_an_interrupt_says_how_far_it_came(runs: dict[str, Run], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("selfattn.cli.stream._CHUNK", 2)
 
-    class Interrupted(io.BytesIO):
-        lines = 0
-
-        def read1(self, size: int | None = -1) -> bytes:
-            self.lines += 1
-            if self.lines > 5:
-                raise KeyboardInterrupt
-            return b"1/2/03\n"
-
-    target = io.BytesIO()
+    source, target = io.BytesIO(), io.BytesIO()
+    source.read1 = Mock(side_effect=[b"1/2/03\n"] * 5 + [KeyboardInterrupt])
     with pytest.raises(KeyboardInterrupt, match="the outputs of 4 lines are written"):
-        predict_stream(runs["rnn-plain"], Interrupted(), target, GREEDY)
+        predict_stream(runs["rnn-plain"], source, target, GREEDY)
     assert target.getvalue().count(b"\n") == 4
 
 
@@ -233,12 +214,10 @@ def test_standard_input_that_is_closed(runs: dict[str, Run], cli: Cli) -> None:
 
 
 def test_a_terminal_shows_what_it_can(runs: dict[str, Run], monkeypatch: pytest.MonkeyPatch) -> None:
-    class Terminal(io.TextIOWrapper):
-        def isatty(self) -> bool:
-            return True
-
     shown = io.BytesIO()
-    monkeypatch.setattr(sys, "stdout", Terminal(shown, encoding="cp949"))
+    terminal = io.TextIOWrapper(shown, encoding="cp949")
+    terminal.isatty = lambda: True
+    monkeypatch.setattr(sys, "stdout", terminal)
     main(["attention", str(runs["rnn-attention"].path), "1 May 1999 é 월"])
     assert shown.getvalue().decode("cp949").startswith("1 May 1999 ? 월 → ")
 

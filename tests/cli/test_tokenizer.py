@@ -1,3 +1,5 @@
+"""Vocabularies are trained and looked into: one for both sides, one for each."""
+
 from pathlib import Path
 
 import pytest
@@ -48,13 +50,9 @@ def test_a_vocabulary_for_each_side(pairs: Path, sides: tuple[Path, Path], tmp_p
             inspect(tmp_path / name, data=sides[:1])
 
 
-def test_a_run_directory_is_looked_into(pairs: Path, tmp_path: Path) -> None:
-    train(pairs, out=tmp_path / "run" / "tokenizer")
-    assert inspect(tmp_path / "run", text=("a",)).startswith("vocabulary ")
-
-
-def test_pieces_and_ids_are_printed(pairs: Path, tmp_path: Path) -> None:
-    train(pairs, out=tmp_path / "out")
-    *_, pieces, ids = inspect(tmp_path / "out", text=("the tower",), data=(pairs,)).splitlines()
+def test_pieces_and_ids_are_printed_also_those_of_a_run(pairs: Path, tmp_path: Path) -> None:
+    place = tmp_path / "run" / "tokenizer"
+    train(pairs, out=place)
+    *_, pieces, ids = inspect(place.parent, text=("the tower",), data=(pairs,)).splitlines()
     assert "".join(pieces.split()[1:]) == "␣the␣tower"
-    assert [int(number) for number in ids.split()[1:]] == load_tokenizer(tmp_path / "out").encode("the tower")
+    assert [int(number) for number in ids.split()[1:]] == load_tokenizer(place).encode("the tower")

@@ -16,7 +16,13 @@ from selfattn.tokenizers.load import train_tokenizer
 # Options of tasks are checked when they are called.
 train: Any = train_module.train
 compare: Any = compare_module.compare
-LM: dict[str, Any] = {"model": "decoder-only-rnn", "max_steps": 2, "batch_size": 8}
+LM: dict[str, Any] = {
+    "out": "run", "data": "train.txt", "valid": "valid.txt", "model": "decoder-only-rnn", "max_steps": 2,
+    "batch_size": 8,
+}  # fmt: skip
+TWICE: dict[str, Any] = {
+    "out": "out", "seeds": 2, "jobs": 1, "tune": False, "match": "none", "max_steps": 1, "batch_size": 8,
+}  # fmt: skip
 
 
 def lines(path: Path, first: int, count: int = 60) -> Path:
@@ -34,7 +40,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_paths_are_kept_as_typed(place: Path) -> None:
-    train("lm", out="run", data="train.txt", valid="valid.txt", **LM)
+    train("lm", **LM)
     Path("pairs.tsv").write_text("".join(f"{number} may\t{number:03}\n" for number in range(120)))
     train("dates", out="dates", data="pairs.tsv", model="rnn-plain", max_steps=1, validation_items=4)
     for run in ("run", "dates"):
@@ -42,19 +48,15 @@ def test_paths_are_kept_as_typed(place: Path) -> None:
         assert not any(str(place) in text for text in texts)
 
 
-def test_another_validation_text_is_refused(place: Path) -> None:
-    train("lm", out="run", data="train.txt", valid="valid.txt", **LM)
+def test_a_file_that_moved_is_the_same_file_and_another_text_is_refused() -> None:
+    train("lm", **LM)
+    Path("valid.txt").rename("moved.txt")
+    run = train("lm", resume=True, **LM | {"data": "./train.txt", "valid": "moved.txt"})
+    assert run.config.task_options["valid"] == "valid.txt"
     RunDirectory(Path("run")).update(status="interrupted")
     lines(Path("valid.txt"), 600, 9)  # as many lines
     with pytest.raises(UserError, match=r"run: begun with another content of valid\.txt; restore the file"):
-        train("lm", out="run", data="train.txt", valid="valid.txt", resume=True, **LM)
-
-
-def test_a_file_that_moved_is_the_same_file(place: Path) -> None:
-    train("lm", out="run", data="train.txt", valid="valid.txt", **LM)
-    Path("valid.txt").rename("moved.txt")
-    run = train("lm", out="run", data="./train.txt", valid="moved.txt", resume=True, **LM)
-    assert run.config.task_options["valid"] == "valid.txt"
+        train("lm", resume=True, **LM)
 
 
 def replaced_after_the_first_run(monkeypatch: pytest.MonkeyPatch, replace_file: Callable[[], object]) -> None:
@@ -76,23 +78,14 @@ def test_a_sealed_comparison_refuses_another_text(monkeypatch: pytest.MonkeyPatc
     replaced_after_the_first_run(monkeypatch, lambda: lines(Path(f"{name}.txt"), 800, 9 if name == "valid" else 20))
     texts = {"data": "train.txt", "valid": "valid.txt", "test": "test.txt"}
     with pytest.raises(UserError, match=rf"{name}\.txt: has changed since the comparison began"):
-        compare(
-            "lm", models=("decoder-only-rnn",), out="out", seeds=2, jobs=1, tune=False, match="none",
-            max_steps=1, batch_size=8, **texts,
-        )  # fmt: skip
+        compare("lm", models=("decoder-only-rnn",), **TWICE, **texts)
 
 
 def test_a_comparison_refuses_another_tokenizer(monkeypatch: pytest.MonkeyPatch) -> None:
     Path("pairs.tsv").write_text("".join(f"word {n}\tWort {n}\n" for n in range(200)))
     train_tokenizer("bpe", ["word 1 Wort 2"], 280).save("spm")
-
-    def replace_tokenizer() -> None:
-        train_tokenizer("bpe", ["Wort 1 word 2", "word"], 281).save("spm")
-
-    replaced_after_the_first_run(monkeypatch, replace_tokenizer)
+    other = train_tokenizer("bpe", ["Wort 1 word 2", "word"], 281)
+    replaced_after_the_first_run(monkeypatch, lambda: other.save("spm"))
+    small = {"models": ("rnn-plain",), "set": ("encoder.hidden_dim=4", "decoder.hidden_dim=4"), "held_out": 9}
     with pytest.raises(UserError, match=r"spm: has changed since the comparison began"):
-        compare(
-            "translation", models=("rnn-plain",), out="out", seeds=2, jobs=1, tune=False, match="none", max_steps=1,
-            data="pairs.tsv", tokenizer="spm", held_out=9, batch_size=8,
-            set=("encoder.hidden_dim=4", "decoder.hidden_dim=4"),
-        )  # fmt: skip
+        compare("translation", data="pairs.tsv", tokenizer="spm", **TWICE, **small)

@@ -2,12 +2,15 @@
 
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import torch
 from small_runs import Cli
 
 from selfattn.models.build import build
+from selfattn.models.config import override
+from selfattn.models.families import get_preset
 from selfattn.runs.start import fill_tables, read_vectors
 from selfattn.tokenizers.listed import WordTokenizer
 
@@ -15,12 +18,9 @@ TOKENIZER = WordTokenizer(["red house green"])
 GOOD = "red 1 2 3\nhouse -1 0.5 2e-1\nunseen 1 1 1\nNew York 4 5 6\n"
 
 
-def model(**settings: Any) -> Any:
-    from selfattn.models.families import get_preset
-    from selfattn.runs.train import with_settings
-
-    widths = ["encoder.embed_dim=3", "decoder.embed_dim=3"]
-    return build(with_settings(get_preset("rnn-attention").config, widths), vocab_size=len(TOKENIZER))
+def model() -> Any:
+    config = override(get_preset("rnn-attention").config, {"encoder.embed_dim": 3, "decoder.embed_dim": 3})
+    return build(config, vocab_size=len(TOKENIZER))
 
 
 @pytest.mark.parametrize("head", ["", "4 3\n"])
@@ -48,15 +48,10 @@ def test_rows_are_those_of_the_file(tmp_path: Path, head: str, side: str) -> Non
 def test_a_file_is_read_once_for_both_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "vectors.txt"
     file.write_text(GOOD)
-    read = []
-
-    def counted(*arguments: Any, **named: Any) -> Any:
-        read.append(arguments)
-        return read_vectors(*arguments, **named)
-
+    counted = Mock(side_effect=read_vectors)
     monkeypatch.setattr("selfattn.runs.start.read_vectors", counted)
     assert len(fill_tables(model(), TOKENIZER, {"both": file})) == 2
-    assert len(read) == 1
+    assert counted.call_count == 1
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from selfattn.comparison.testing import RunTest
 from selfattn.errors import SettingError, UserError
 from selfattn.evaluation import gates
 from selfattn.evaluation.metrics import CharacterErrorRate, ExactMatch
-from selfattn.results.record import HeadScores
+from selfattn.results.record import HeadScore, HeadScores
 from selfattn.runs.heads import heads_svg, score_heads
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "how-to" / "inside.md"
@@ -67,11 +67,9 @@ def test_scores_without_heads(runs: dict[str, Run], capsys: pytest.CaptureFixtur
     assert scores.items == 5
     heads = [(head.layer, head.head) for head in scores.heads]
     assert len(heads) == len(set(heads)) == 12
-    sources = [pair.source for pair in pairs]
     silent = score_heads(run, pairs, CharacterErrorRate()).heads[5]
-    outputs = run.intervene(ablate(silent.layer, [silent.head])).predict(sources)
-    errors = sum(map(distance, outputs, [pair.target for pair in pairs]))
-    assert silent.score == pytest.approx(errors / sum(len(pair.target) for pair in pairs))
+    outputs = run.intervene(ablate(silent.layer, [silent.head])).predict([pair.source for pair in pairs])
+    assert silent.score == pytest.approx(CharacterErrorRate().of(outputs, pairs))
     assert all(head.difference == pytest.approx(head.score - scores.score) for head in scores.heads)
     main(["heads", str(run.path), "--items", "3", "--save", str(tmp_path / "heads.svg")])
     lines = capsys.readouterr().out.splitlines()
@@ -89,26 +87,9 @@ def test_a_comparison_scores_heads_where_there_are_any(runs: dict[str, Run]) -> 
     assert RunTest(runs["rnn-plain"], run.task, tests).head_scores() is None
 
 
-def distance(first: str, second: str) -> int:
-    """The edit distance of two texts, by the table of all beginnings."""
-    row = list(range(len(second) + 1))
-    for i, a in enumerate(first, 1):
-        before, row = row, [i]
-        for j, b in enumerate(second, 1):
-            row.append(min(before[j] + 1, row[j - 1] + 1, before[j - 1] + (a != b)))
-    return row[-1]
-
-
 def test_the_picture_is_dark_where_the_score_is_lost() -> None:
-    def head(layer: str, number: int, difference: float) -> dict[str, Any]:
-        return {"layer": layer, "head": number, "score": 0.5, "difference": difference, "p": 0.5}
-
-    heads = [head("a", 0, -0.25), head("b", 0, 0.0), head("b", 1, -0.5)]
-    values: dict[str, Any] = {"metric": "exact_match", "unit": "share", "signature": "", "items": 3, "to": "zero"}
-    from selfattn.codec import decode
-
-    scores = decode(HeadScores, values | {"score": 0.5, "heads": heads}, file="here", advice="")
-    picture = heads_svg(scores)
+    heads = tuple(HeadScore(*head, 0.5) for head in (("a", 0, 0.5, -0.25), ("b", 0, 0.5, 0.0), ("b", 1, 0.5, -0.5)))
+    picture = heads_svg(HeadScores("exact_match", "share", "", 3, 0.5, "zero", heads))
     assert "a ← 0: 0.5000" in picture
     assert "b ← 1: 1.0000" in picture
     assert "b ← 0" not in picture

@@ -34,6 +34,7 @@ FORCED = TrainingConfig(epochs=3, batch_size=4, accumulate=2, lr=0.01, average="
 FULL = replace(FORCED, teacher_forcing=0.9, teacher_forcing_end=0.4)
 LAST = TrainingConfig(max_steps=8, batch_size=4, average="last", average_last=2, validate_every=3)
 KEPT = replace(LAST, validate_every=1)
+STREAM = replace(FORCED, max_steps=10, validate_every=4)
 CONFIGS = {
     "plain": TrainingConfig(epochs=2, batch_size=4, max_tokens=18),
     "two passes": TrainingConfig(max_steps=7, batch_size=8, r_drop=0.5, schedule="cosine", precision="bfloat16"),
@@ -48,22 +49,20 @@ def _no_git(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The training FULL without a stop; not to be changed."""
-    out = tmp_path_factory.mktemp("full") / "run"
-    parts.fit_small(out, FULL)
-    return out
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """The run of a training that nothing stops; not to be changed."""
 
+    @cache
+    def of(config: TrainingConfig, **settings: Any) -> Path:
+        return parts.fit_small(tmp_path_factory.mktemp("whole") / "run", config, **settings).path
 
-@pytest.fixture(scope="module")
-def full(finished: Path) -> dict[str, Any]:
-    return parts.outcome(finished)
+    return of
 
 
 @pytest.fixture
-def run(finished: Path, tmp_path: Path) -> Path:
-    """A copy of that training."""
-    return Path(shutil.copytree(finished, tmp_path / "run"))
+def run(whole: Callable[..., Path], tmp_path: Path) -> Path:
+    """A copy of the training FULL."""
+    return Path(shutil.copytree(whole(FULL), tmp_path / "run"))
 
 
 # What is trained, how, and where it is stopped: again and again where there are several places.
@@ -84,32 +83,13 @@ STOPS: dict[str, tuple[TrainingConfig, dict[str, Any], list[StopAt]]] = {
     "in the last validation": (LAST, {"save_every": 1}, [StopAt(8, "validated")]),
     "kept weights": (KEPT, {"keep": 3}, [StopAt(2), StopAt(4, "validation_ended"), StopAt(5)]),
     "the last kept weights": (KEPT, {"keep": 3}, [StopAt(8, "validation_ended")]),
-    "a stream": (replace(FORCED, max_steps=10, validate_every=4), {"stream": True, "save_every": 1}, [StopAt(3)]),
-    "a stream's last epoch": (
-        replace(FORCED, max_steps=10, validate_every=4),
-        {"stream": True, "save_every": 1},
-        [StopAt(8)],
-    ),
+    "a stream": (STREAM, {"stream": True, "save_every": 1}, [StopAt(3)]),
+    "a stream's last epoch": (STREAM, {"stream": True, "save_every": 1}, [StopAt(8)]),
 }
 
 
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., dict[str, Any]]:
-    """What a training comes to that nothing stops."""
-
-    @cache
-    def of(config: TrainingConfig, **settings: Any) -> dict[str, Any]:
-        out = tmp_path_factory.mktemp("whole") / "run"
-        parts.fit_small(out, config, **settings)
-        return parts.outcome(out)
-
-    return of
-
-
 @pytest.mark.parametrize("case", STOPS)
-def test_a_stopped_training_goes_on_and_ends_the_same(
-    tmp_path: Path, whole: Callable[..., dict[str, Any]], case: str
-) -> None:
+def test_a_stopped_training_goes_on_and_ends_the_same(tmp_path: Path, whole: Callable[..., Path], case: str) -> None:
     config, settings, stops = STOPS[case]
     for number, stop in enumerate(stops):
         with pytest.raises(Stopped):
@@ -119,19 +99,23 @@ def test_a_stopped_training_goes_on_and_ends_the_same(
     last = stops[-1]
     if settings.get("save_every") == 1 and last.event == "stepped":
         assert watcher.steps[0] == last.step  # and not at the beginning
-    assert parts.outcome(tmp_path / "run") == whole(config, **settings)
+    assert parts.outcome(tmp_path / "run") == parts.outcome(whole(config, **settings))
 
 
-def test_resuming_a_finished_run_is_a_success_that_says_so(
-    run: Path, full: dict[str, Any], capsys: pytest.CaptureFixture[str]
-) -> None:
-    first = RunDirectory(run).config()
+def test_resuming_a_finished_run_is_a_success_that_says_so(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    first, outcome = RunDirectory(run).config(), parts.outcome(run)
     again = parts.fit_small(run, FULL, resume=True)
     assert "run: this run is finished (finished); nothing is left to do" in capsys.readouterr().err
     assert again.config == first
-    assert parts.outcome(run) == full
+    assert parts.outcome(run) == outcome
     with pytest.raises(UserError, match=r"begun with training\.seed = 0, now asked for 1"):
         parts.fit_small(run, replace(FULL, seed=1), resume=True)
+    directory = RunDirectory(run)  # killed after its last step
+    directory.write_record(replace(directory.record(), status="running"))
+    watcher = StopAt(99)
+    parts.fit_small(run, FULL, resume=True, observers=[watcher])
+    assert watcher.steps == []
+    assert parts.outcome(run) == outcome
 
 
 @pytest.mark.parametrize("length", ["epochs", "max_steps"])
@@ -184,15 +168,6 @@ def test_a_lengthened_run_killed_at_any_of_its_first_writes_is_lengthened_again(
     assert RunDirectory(tmp_path / "killed").record().command.count(" && ") == 1
 
 
-def test_a_run_killed_after_its_last_step_is_ended(run: Path, full: dict[str, Any]) -> None:
-    directory = RunDirectory(run)
-    directory.write_record(replace(directory.record(), status="running"))
-    watcher = StopAt(99)
-    parts.fit_small(run, FULL, resume=True, observers=[watcher])
-    assert watcher.steps == []
-    assert parts.outcome(run) == full
-
-
 def test_another_tokenizer_is_named(tmp_path: Path) -> None:
     with pytest.raises(Stopped):
         parts.fit_small(tmp_path / "run", FORCED, observers=[StopAt(4)])
@@ -202,17 +177,17 @@ def test_another_tokenizer_is_named(tmp_path: Path) -> None:
         parts.fit_small(tmp_path / "run", FORCED, resume=True)
 
 
-def test_where_nothing_has_begun_it_begins(tmp_path: Path, full: dict[str, Any]) -> None:
+def test_where_nothing_has_begun_it_begins(run: Path, tmp_path: Path) -> None:
+    outcome, killed = parts.outcome(run), RunDirectory(run)
     parts.fit_small(tmp_path / "new", FULL, resume=True)
-    killed = RunDirectory(Path(shutil.copytree(tmp_path / "new", tmp_path / "killed")))
     record = replace(killed.record(), status="running", files={})  # as it is before the settings are written
     for name in ("config.json", "metrics.jsonl", "model.safetensors", "last"):
         remove = shutil.rmtree if name == "last" else os.remove
-        remove(killed.path / name)
-    write(killed.path / "run.json", record, checksum=True)
-    (killed.path / "tokenizer" / f".char.json.7{ASIDE}").write_text("{")
-    parts.fit_small(killed.path, FULL, resume=True)
-    assert parts.outcome(tmp_path / "killed") == parts.outcome(tmp_path / "new") == full
+        remove(run / name)
+    write(run / "run.json", record, checksum=True)
+    (run / "tokenizer" / f".char.json.7{ASIDE}").write_text("{")
+    parts.fit_small(run, FULL, resume=True)
+    assert parts.outcome(run) == parts.outcome(tmp_path / "new") == outcome
 
 
 def test_a_damaged_checkpoint_is_named_in_one_line(tmp_path: Path) -> None:

@@ -39,69 +39,35 @@ TRAINING: dict[str, Any] = {
 }  # fmt: skip
 # ... of every command that trains ...
 MODEL: dict[str, Any] = {
-    "model": "rnn-attention",
-    "quick": True,
-    "init_from": Path("start"),
-    "embeddings": Path("vectors.txt"),
-    "source_embeddings": Path("vectors.txt"),
-    "target_embeddings": Path("vectors.txt"),
-    "freeze": ("encoder",),
+    "model": "rnn-attention", "quick": True, "init_from": Path("start"), "embeddings": Path("vectors.txt"),
+    "source_embeddings": Path("vectors.txt"), "target_embeddings": Path("vectors.txt"), "freeze": ("encoder",),
     "links": ({"model": "rnn-attention", "guided": 0.05, "links": ("links.tsv",)}, ("other-links.tsv",)),
-    "set": (*SMALL, "encoder.dropout=0.5"),
-    "metric": "character_error_rate",
-}
+    "set": (*SMALL, "encoder.dropout=0.5"), "metric": "character_error_rate",
+}  # fmt: skip
 # ... and of each task.
+ON_FILE = {"data": ("a.tsv",)}
 TASK: dict[str, dict[str, Any]] = {
     "dates": {
-        "locales": ("ko_KR",),
-        "withhold_years": ("1950",),
-        "data": ({"data": ("a.tsv",)}, ("b.tsv",)),
-        "columns": ({"data": ("a.tsv",)}, ("2", "1")),
-        "encoding": ({"data": ("a.tsv",)}, "latin-1"),
+        "locales": ("ko_KR",), "withhold_years": ("1950",), "data": (ON_FILE, ("b.tsv",)),
+        "columns": (ON_FILE, ("2", "1")), "encoding": (ON_FILE, "latin-1"),
     },
     "recall": {"problem": "copy", "length": 48, "test_length": 96, "pairs": 4, "vocabulary": 200},
     "lm": {
-        "data": "b.tsv",
-        "valid": ({"validation_items": None}, "valid.tsv"),
-        "encoding": "latin-1",
-        "context": 20,
-        "tokenizer": "words",
-        "vocab_size": ({"tokenizer": "bpe", "vocab_size": 290}, 288),
+        "data": "b.tsv", "valid": ({"validation_items": None}, "valid.tsv"), "encoding": "latin-1", "context": 20,
+        "tokenizer": "words", "vocab_size": ({"tokenizer": "bpe", "vocab_size": 290}, 288),
     },
     "translation": {
-        "source": "fr",
-        "target": "nl",
-        "data": ("b.tsv", "a.tsv"),
-        "weights": (3.0, 1.0),
-        "temperature": 2.0,
-        "valid": ("valid.tsv",),
-        "test": ("valid.tsv",),
-        "tag": ({"data": ("tags.tsv",)}, "3"),
-        "hub": {"hub": "hub", "data": ()},
-        "columns": ("2", "1"),
-        "encoding": "latin-1",
-        "streaming": ({"valid": ("valid.tsv",), "test": ("test.tsv",)}, True),
-        "held_out": 7,
-        "split_seed": 1,
-        "max_characters": 20,
-        "max_ratio": 2.0,
-        "keep_overlap": True,
-        "keep_duplicates": True,
-        "tokenizer": "unigram",
-        "source_tokenizer": "words",
-        "target_tokenizer": "words",
-        "vocab_size": 288,
-        "separate": True,
-        "keep_symbols": "symbols.txt",
-        "sampling": 0.2,
+        "source": "fr", "target": "nl", "data": ("b.tsv", "a.tsv"), "weights": (3.0, 1.0), "temperature": 2.0,
+        "valid": ("valid.tsv",), "test": ("valid.tsv",), "tag": ({"data": ("tags.tsv",)}, "3"),
+        "hub": {"hub": "hub", "data": ()}, "columns": ("2", "1"), "encoding": "latin-1",
+        "streaming": ({"valid": ("valid.tsv",), "test": ("test.tsv",)}, True), "held_out": 7, "split_seed": 1,
+        "max_characters": 20, "max_ratio": 2.0, "keep_overlap": True, "keep_duplicates": True, "tokenizer": "unigram",
+        "source_tokenizer": "words", "target_tokenizer": "words", "vocab_size": 288, "separate": True,
+        "keep_symbols": "symbols.txt", "sampling": 0.2,
     },
-}
-BEGUN: dict[str, dict[str, Any]] = {
-    "dates": {},
-    "recall": {},
-    "lm": {"data": "a.tsv", "model": "decoder-only-rnn", "set": ("stack.hidden_dim=4",)},
-    "translation": PAIRS,
-}
+}  # fmt: skip
+OF_TEXTS = {"data": "a.tsv", "model": "decoder-only-rnn", "set": ("stack.hidden_dim=4",)}
+BEGUN: dict[str, dict[str, Any]] = {"dates": {}, "recall": {}, "lm": OF_TEXTS, "translation": PAIRS}
 CASES = [("dates", name, change) for name, change in (TRAINING | MODEL).items()]
 CASES += [(task, name, change) for task, changes in TASK.items() for name, change in changes.items()]
 

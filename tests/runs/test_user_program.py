@@ -70,23 +70,20 @@ WRONG = {
 
 
 @pytest.fixture
-def _same_recursion_limit() -> Iterator[None]:
-    """Mypy raises the limit of its process."""
+def program(tmp_path: Path) -> Iterator[Path]:
+    """The right program and the wrong calls; mypy raises the limit of its process."""
+    path = tmp_path / "program.py"
+    path.write_text(PROGRAM + "\n".join(WRONG), encoding="utf-8")
     before = sys.getrecursionlimit()
-    yield
+    yield path
     sys.setrecursionlimit(before)
 
 
-@pytest.mark.usefixtures("_same_recursion_limit")
-def test_mypy_accepts_a_program_and_finds_wrong_calls(tmp_path: Path) -> None:
-    program = tmp_path / "program.py"
-    program.write_text(PROGRAM + "\n".join(WRONG), encoding="utf-8")
-    config = tmp_path / "mypy.ini"
+def test_mypy_accepts_a_program_and_finds_wrong_calls(program: Path, tmp_path: Path) -> None:
+    config, cache = tmp_path / "mypy.ini", tmp_path / "cache"
     config.write_text(SETTINGS, encoding="utf-8")
-    cache = str(tmp_path / "cache")
-    report, errors, _ = api.run(
-        ["--config-file", str(config), "--cache-dir", cache, "--hide-error-codes", str(program)]
-    )
+    options = ("--config-file", config, "--cache-dir", cache, "--hide-error-codes", program)
+    report, errors, _ = api.run([str(option) for option in options])
     assert not errors
     lines = [line.partition("program.py:")[2] for line in report.splitlines() if ": error: " in line]
     first = PROGRAM.count("\n") + 1
@@ -94,14 +91,13 @@ def test_mypy_accepts_a_program_and_finds_wrong_calls(tmp_path: Path) -> None:
         assert line.startswith(f"{number}: error: {message}")
 
 
+@pytest.mark.usefixtures("program")
 def test_pyright_accepts_the_program_and_finds_the_wrong_calls(tmp_path: Path) -> None:
     root = Path(selfattn.__file__).parents[1]
     installed = root / "tests" / "browser" / "node_modules" / ".bin"
     pyright = shutil.which("pyright") or shutil.which("pyright", path=str(installed))
     if pyright is None:
         pytest.skip("pyright is not installed: npm install --no-package-lock --prefix tests/browser")
-    program = tmp_path / "program.py"
-    program.write_text(PROGRAM + "\n".join(WRONG), encoding="utf-8")
     (tmp_path / "pyrightconfig.json").write_text(json.dumps({"extraPaths": [str(root)]}), encoding="utf-8")
     command = [pyright, "--outputjson", "--pythonpath", sys.executable, "--project", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, encoding="utf-8", check=False)

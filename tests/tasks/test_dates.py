@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import selfattn
+from selfattn.cli.main import main
 from selfattn.data.pairs import Pair
 from selfattn.errors import UserError
 from selfattn.runs.directory import RunDirectory
@@ -24,7 +25,7 @@ def weights(run: Run) -> dict[str, torch.Tensor]:
     return run.model.state_dict()
 
 
-def test_a_run_comes_back_as_it_was(runs: dict[str, Run]) -> None:
+def test_a_run_comes_back_as_it_was_and_the_record_says_what_it_was(runs: dict[str, Run]) -> None:
     for run in runs.values():
         loaded = selfattn.load(run.path)
         assert loaded.config == run.config
@@ -32,9 +33,6 @@ def test_a_run_comes_back_as_it_was(runs: dict[str, Run]) -> None:
         assert all(torch.equal(weights(loaded)[name], weight) for name, weight in weights(run).items())
         texts = ["May 1, 2001", "", "11/13/08"]
         assert loaded.predict(texts) == run.predict(texts)
-
-
-def test_the_record_says_what_the_run_was(runs: dict[str, Run]) -> None:
     run = runs["transformer"]
     directory = RunDirectory(run.path)
     record, metrics = directory.record(), directory.metrics()
@@ -48,13 +46,10 @@ def test_the_record_says_what_the_run_was(runs: dict[str, Run]) -> None:
 
 
 def test_the_command_in_the_record_makes_the_same_run(runs: dict[str, Run], tmp_path: Path) -> None:
-    from selfattn.cli.main import main
-
-    command = RunDirectory(runs["rnn-plain"].path).record().command
-    arguments = command.replace(str(runs["rnn-plain"].path), str(tmp_path / "again")).split()[1:]
-    main(arguments)
+    run = runs["rnn-plain"]
+    main(RunDirectory(run.path).record().command.replace(str(run.path), str(tmp_path / "again")).split()[1:])
     again = selfattn.load(tmp_path / "again")
-    assert all(torch.equal(weights(again)[name], weight) for name, weight in weights(runs["rnn-plain"]).items())
+    assert all(torch.equal(weights(again)[name], weight) for name, weight in weights(run).items())
 
 
 def test_attention_has_tokens_on_both_axes(runs: dict[str, Run], tmp_path: Path) -> None:

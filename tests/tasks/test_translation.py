@@ -30,6 +30,7 @@ TINY = {"epochs": 1, "items_per_epoch": 200, "batch_size": 64, "validation_items
 ALL = {"epochs": 2, "batch_size": 32, "validation_items": 10, "warmup_steps": 2, "max_tokens": 2000}
 SMALL = ("encoder.dim=16", "decoder.dim=16", "encoder.ffn_dim=16", "decoder.ffn_dim=16", "encoder.num_layers=1",
          "decoder.num_layers=1")  # fmt: skip
+HIDDEN = ("encoder.hidden_dim=16", "decoder.hidden_dim=16")
 NUMBERS = ("null", "eins", "zwei", "drei", "vier", "fünf", "sechs", "sieben", "acht", "neun")
 
 
@@ -72,46 +73,25 @@ def test_phrases_need_no_download(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_one_file_is_divided_and_separate_vocabularies_and_sampling_work(tmp_path: Path, files: Path) -> None:
-    run = train(
-        tmp_path / "run",
-        model="rnn-attention",
-        set=("encoder.hidden_dim=16", "decoder.hidden_dim=16"),
-        data=(files / "train.tsv",),
-        target="de",
-        training=ALL,
-        separate=True,
-        sampling=0.1,
-    )
+    given: dict[str, Any] = {"data": (files / "train.tsv",), "target": "de", "training": ALL, "separate": True}
+    run = train(tmp_path / "run", model="rnn-attention", set=HIDDEN, sampling=0.1, **given)
     tokenizer = selfattn.load(run.path).tokenizer
     assert len(tokenizer.source) != len(tokenizer.target)  # as many as each side's texts give
     assert len(run.attention("1 2 3").weights) == 1
     with pytest.raises(UserError, match=r"this model cannot be built: .*; leave `separate` out"):
-        train(
-            tmp_path / "no",
-            model="decoder-only",
-            set=("stack.dim=16",),
-            data=(files / "train.tsv",),
-            target="de",
-            training=ALL,
-            separate=True,
-        )
+        train(tmp_path / "no", model="decoder-only", set=("stack.dim=16",), **given)
 
 
-def test_a_stream_without_a_number_of_steps_is_refused_before_it_is_read(
-    tmp_path: Path, files: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(Translation, "splits", lambda *arguments: pytest.fail("read"))
-    with pytest.raises(UserError, match="`max_steps`: the data are a stream of unknown length"):
-        train(tmp_path / "run", **parts(files, "tsv"), target="de", streaming=True)
-
-
-def test_a_stream_trains_without_being_held(tmp_path: Path, files: Path) -> None:
+def test_a_stream_trains_without_being_held(tmp_path: Path, files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     training = {name: value for name, value in ALL.items() if name != "epochs"} | {"max_steps": 6, "validate_every": 3}
     run = train(tmp_path / "run", **parts(files, "tsv"), target="de", streaming=True, training=training, vocab_size=300)
     lines = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
     assert [json.loads(line)["step"] for line in lines] == [3, 6]
     assert run.config.data["streaming"] is True
     assert evaluate_run(run)["items"] == 10
+    monkeypatch.setattr(Translation, "splits", lambda *arguments: pytest.fail("read"))
+    with pytest.raises(UserError, match="`max_steps`: the data are a stream of unknown length"):
+        train(tmp_path / "without", **parts(files, "tsv"), target="de", streaming=True)
 
 
 def test_a_directory_stands_for_the_hub(tmp_path: Path, files: Path) -> None:
@@ -174,12 +154,9 @@ def test_a_comparison_on_files_is_about_bleu(tmp_path: Path, files: Path) -> Non
     (tmp_path / "sentences").write_text("1 2 3 ||| eins zwei drei\n" * 4)
     (tmp_path / "gold").write_text("1-1 2-2 3p3\n" * 4)
     record, _ = compare(
-        "translation",
-        gold=tmp_path / "gold",
-        sentences=tmp_path / "sentences",
-        base=1,
-        out=tmp_path / "out", **parts(files, "en", "de"), target="de", vocab_size=300,
-        set=settings, apart=True, match=None, beam=2, quick=True, items_per_epoch=60, **ALL | {"batch_size": 4},
+        "translation", gold=tmp_path / "gold", sentences=tmp_path / "sentences", base=1, out=tmp_path / "out",
+        **parts(files, "en", "de"), target="de", vocab_size=300, set=settings, apart=True, match=None, beam=2,
+        quick=True, items_per_epoch=60, **ALL | {"batch_size": 4},
     )  # fmt: skip
     assert (record.headline.metric, record.headline.kind) == ("bleu", "points")
     assert "tok:13a" in record.headline.signature
@@ -221,19 +198,9 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def divided(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Trained on one file, with parts held out of it."""
-    trained = train_on(
-        "translation",
-        model="rnn-attention",
-        out=tmp_path_factory.mktemp("runs") / "run",
-        set=("encoder.hidden_dim=16", "decoder.hidden_dim=16"),
-        data=(corpus,),
-        target="de",
-        vocab_size=300,
-        held_out=20,
-        split_seed=3,
-        **TRAINING,
-    )
-    return trained.path
+    given: dict[str, Any] = {"target": "de", "vocab_size": 300, "held_out": 20, "split_seed": 3, "training": TRAINING}
+    out = tmp_path_factory.mktemp("runs") / "run"
+    return train(out, model="rnn-attention", set=HIDDEN, data=(corpus,), **given).path
 
 
 def every_way(folder: Path, pairs: list[tuple[str, str]]) -> dict[str, list[object]]:
@@ -316,27 +283,18 @@ def test_a_run_is_tested_on_what_was_held_out_for_it(cli: Cli, divided: Path, co
     done = cli("evaluate", divided, "--json")
     assert (done.code, done.err) == (0, "")
     found = json.loads(done.out)
-    assert found["items"] == 20
-    assert found["data"] == f"{corpus}, test part"
-    again = json.loads(cli("evaluate", divided, "--json", "--data", corpus).out)
-    assert again == found
-
-
-def test_a_corpus_that_is_no_longer_there_or_the_same(cli: Cli, divided: Path, corpus: Path) -> None:
+    assert (found["items"], found["data"]) == (20, f"{corpus}, test part")
+    assert json.loads(cli("evaluate", divided, "--json", "--data", corpus).out) == found
     content = corpus.read_bytes()
     try:
         corpus.write_bytes(gzip.compress(gzip.decompress(content) + b"one\tmore\tby me\n" * 9))
-        changed = cli("evaluate", divided)
+        changed = cli("evaluate", divided).refusal()
         corpus.unlink()
-        gone = cli("evaluate", divided)
+        gone = cli("evaluate", divided).refusal()
     finally:
         corpus.write_bytes(content)
-    for done, said in (
-        (changed, "has changed since this run was trained; name pairs to test on: --data SOURCE TARGET"),
-        (gone, "no such file; check the path"),
-    ):
-        assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
-        assert said in done.err
+    assert "has changed since this run was trained; name pairs to test on: --data SOURCE TARGET" in changed
+    assert "no such file; check the path" in gone
 
 
 def test_the_library_takes_paths_as_the_command_line_does(tmp_path: Path) -> None:
