@@ -27,11 +27,8 @@ def test_every_weight_is_a_cell_as_dark_as_the_weight() -> None:
     weights = torch.tensor([[0.5, 0.25, 0.25], [0.0, 1.0, 0.0]], dtype=torch.float64)
     found = cells(attention_svg(weights, ["a", " ", "<eos>"], ["x", "<eos>"]))
     assert [(cell.findtext(f"{SVG}title"), cell.get("fill-opacity")) for cell in found] == [
-        ("x ← a: 0.5000", "0.5"),
-        ("x ← ␣: 0.2500", "0.25"),
-        ("x ← ⏎: 0.2500", "0.25"),
-        ("⏎ ← ␣: 1.0000", "1"),
-    ]
+        ("x ← a: 0.5000", "0.5"), ("x ← ␣: 0.2500", "0.25"), ("x ← ⏎: 0.2500", "0.25"), ("⏎ ← ␣: 1.0000", "1"),
+    ]  # fmt: skip
 
 
 def test_right_to_left_sources_stand_as_they_are_read() -> None:

@@ -1,5 +1,7 @@
 """Learning curves: means and bands over seeds."""
 
+from operator import attrgetter
+
 import pytest
 
 from selfattn.report.sections.training import mean_curve
@@ -9,18 +11,15 @@ from selfattn.results.record import Model
 
 def at_steps(*runs: dict[int, float], part: tuple[int, ...] = ()) -> Model:
     """A model whose runs reached these values at these steps of ten tokens; those of `part` on a part of the items."""
-    curves = []
-    for seed, run in enumerate(runs):
-        points = []
-        for step, valid in run.items():
-            loss = None if step in part else 1.0
-            points.append(Point(1, step, tokens=10 * step, valid_loss=loss, valid=valid))
-        curves.append(Curve(seed, tuple(points)))
+
+    def point(step: int, valid: float) -> Point:
+        return Point(1, step, tokens=10 * step, valid_loss=None if step in part else 1.0, valid=valid)
+
+    curves = [Curve(seed, tuple(point(*values) for values in run.items())) for seed, run in enumerate(runs)]
     return Model("m", True, 1, tuple(range(len(runs))), {}, curves=tuple(curves))
 
 
-def step(point: Point) -> float:
-    return point.step
+step = attrgetter("step")
 
 
 HALF = 4.302653 * 0.1 / 3**0.5  # t for 2 degrees of freedom, standard deviation 0.1

@@ -158,12 +158,9 @@ def test_many_models_have_a_best_or_equals(rich: Record) -> None:
     text = lead(replace(three, pairs=same))
     assert text.startswith(f"The best models are not told apart. {CONDITION[:-2]}: transformer")
     assert lead(only(rich, "transformer")).endswith("There is no second model to compare with.")
-
-
-def test_of_a_metric_that_is_better_when_lower_the_lowest_stands_first(rich: Record) -> None:
-    record = replace(rich, headline=replace(rich.headline, better="lower"))
-    assert [model.name for model in ranked(record)] == [model.name for model in ranked(rich)][::-1]
-    assert standing(record, ranked(record)[0]).say("en") == "best mean"
+    lower = replace(rich, headline=replace(rich.headline, better="lower"))
+    assert [model.name for model in ranked(lower)] == [model.name for model in ranked(rich)][::-1]
+    assert standing(lower, ranked(lower)[0]).say("en") == "best mean"
 
 
 def test_a_margin_says_where_the_difference_lies(rich: Record) -> None:
@@ -225,10 +222,8 @@ def test_a_budget_where_all_runs_lie_apart_is_not_called_chance(rich: Record) ->
     points = (at(0.5, (0.7, 0.8, 0.9)), at(1.0, (0.5, 0.9, 1.0)))
     budgets = Budgets("steps", points, ("transformer", "rnn-attention"), Crossing("none seen"))
     sentences = said(replace(rich, budgets=budgets))
-    assert (
-        "After 240,000 dates, the Transformer gets 80.00 % right, the RNN with attention 50.00 %; every run"
-        in sentences
-    )
+    part = "After 240,000 dates, the Transformer gets 80.00 % right, the RNN with attention 50.00 %; every run"
+    assert part in sentences
     sure = (replace(points[0], difference=BudgetDifference(0.5, -0.3, -0.4, -0.2)), points[1])
     other = said(replace(rich, budgets=replace(budgets, cells=sure)))
     assert "gets 50.00 % right, the Transformer 80.00 % (difference 30 [20, 40] points, 3 seeds each)." in other
@@ -271,30 +266,26 @@ def test_a_model_below_published_results_stays_in_the_verdict(rich: Record) -> N
     assert (obstacles(record), set_aside(record), verdict(record).lead) == ((), (), verdict(rich).lead)
     assert said(record).count("are higher than those of the Transformer: exact_match 0.9") == 1
     assert badges(record)[0].kind == "ok"
+    endless = replace(below, name="endings", reason="0 of 40 outputs end")  # no published result
+    assert said(replace(rich, gates=(*rich.gates, endless))) == said(rich)
     low = replace(below, name="variety", model="rnn-plain")
     little = replace(rich, gates=(*rich.gates, low))
     assert "At 34.2 %, the RNN with one vector at the start has learned little." in said(little)
     assert (verdict(little).aside, badges(little)[0].kind) == ((), "ok")
 
 
-def test_a_model_of_another_size_is_said(rich: Record) -> None:
+def test_badges_tell_how_far_the_verdict_can_be_believed(rich: Record) -> None:
+    assert badge_texts(rich) == [
+        ("ok", "all 29 checks passed"), ("ok", "parameters without embeddings: equal within 0.73 %"),
+        ("ok", "3 runs each"), ("note", "lr tuned once for each model: luck of the tuning is in no interval"),
+        ("note", "no plan"),
+    ]  # fmt: skip
+    quick = replace(rich, settings={"quick": True})
+    assert ("warn", "quick run: less training, fewer test items") in badge_texts(quick)
     matching = replace(rich.matching, budget="none")
     apart = replace(with_models(rich, transformer={"parameters_non_embedding": 327_552}), matching=matching)
     assert not verdict(apart).stopped
     assert ("warn", "parameters without embeddings: up to 99 % apart") in badge_texts(apart)
-
-
-def test_badges_tell_how_far_the_verdict_can_be_believed(rich: Record) -> None:
-    assert badge_texts(rich) == [
-        ("ok", "all 29 checks passed"),
-        ("ok", "parameters without embeddings: equal within 0.73 %"),
-        ("ok", "3 runs each"),
-        ("note", "lr tuned once for each model: luck of the tuning is in no interval"),
-        ("note", "no plan"),
-    ]
-    assert ("warn", "quick run: less training, fewer test items") in badge_texts(
-        replace(rich, settings={"quick": True})
-    )
 
 
 def test_sizes_of_every_model_stand_in_one_table(rich: Record) -> None:
@@ -349,12 +340,6 @@ def test_a_setting_at_the_edge_of_the_space_is_said(rich: Record) -> None:
     edge = "Most tunings chose the end of what was tried (rnn-plain: lr)"
     assert edge in with_best(0.064)
     assert edge not in with_best(0.008)
-
-
-def test_outputs_that_do_not_end_are_no_published_result(rich: Record) -> None:
-    gate = Gate("endings", False, "0 of 40 outputs end", "transformer", 0, value=0.0, limit=0.95, note=True)
-    noted = replace(rich, gates=(*rich.gates, gate))
-    assert said(noted) == said(rich)
 
 
 def test_a_difference_has_the_unit_of_its_metric_and_a_plain_number_its_name(rich: Record) -> None:

@@ -181,20 +181,15 @@ def composed(path: Path) -> set[str]:
 
 
 def test_every_key_that_is_composed_is_listed() -> None:
-    """A search does not find a composed key: so each is one name before a word of a record, and stands above. Names of
-    records go through `name_key`, names of a claim's arms and contrasts through `Claim.say`."""
+    """A search does not find a composed key: so each is one name before a word of a record, and stands above."""
     forms = set[str]().union(*(composed(path) for path in sources() if path.suffix == ".py"))
     families = {key.partition(".")[0] for key in catalogue(SOURCE) if "." in key}
     assert {form for form in forms if form.partition(".")[0] in families} == set(COMPOSED)
     assert sorted(expanded(COMPOSED) - set(catalogue(SOURCE))) == []
-    of_claims = composed(PACKAGE / "claims" / "page.py") - {
-        "arm.{}",
-        "bar.{}",
-        "condition.{}",
-        "contrast.{}",
-        "finding.{}",
-    }
-    assert of_claims == set(COMPOSED_OF_CLAIMS)
+    assert set(models.TIMES) == {field.name for field in fields(Timing)}  # every cost of a record has a heading
+    assert set(models.SIZES) == {field.name for field in fields(Cost)} - {"decoding"}
+    of_claims = {f"{name}.{{}}" for name in ("arm", "bar", "condition", "contrast", "finding")}
+    assert composed(PACKAGE / "claims" / "page.py") == of_claims | set(COMPOSED_OF_CLAIMS)
     for path in (*(REPORT / "templates").iterdir(), PACKAGE / "demo" / "templates" / "page.js"):
         script = path.read_text(encoding="utf-8")
         assert re.findall(r'say\(`|say\("[^"]*"\s*\+|words\[[^]]*\]\["', script) == [], path
@@ -204,11 +199,6 @@ def test_a_count_of_one_has_its_noun_in_the_singular() -> None:
     said = {count: message("evaluate.cut", count=count).say("en").partition(" cut")[0] for count in ("0", "1", "1,001")}
     assert said == {"0": "0 outputs", "1": "1 output", "1,001": "1,001 outputs"}
     assert message("more", count=1).say("ko") == message("more", count=2).say("ko").replace("2", "1")
-
-
-def test_every_cost_of_a_record_has_a_heading() -> None:
-    assert set(models.TIMES) == {field.name for field in fields(Timing)}
-    assert set(models.SIZES) == {field.name for field in fields(Cost)} - {"decoding"}
 
 
 @pytest.mark.parametrize("task", ["dates", "translation", "lm"])
@@ -229,11 +219,12 @@ def test_words_of_a_record_go_before_the_catalogue_and_english_stands_in() -> No
 
 
 def test_korean_writes_no_space_before_a_percent_sign() -> None:
-    text = phrase(en="{share} and 5 %", ko="{share} 그리고 5 %")
-    shown = text.values | {"share": "90\u00a0%"}
-    spoken = Message("", shown, text.texts)
-    assert spoken.say("ko") == "90% 그리고 5%"
-    assert spoken.say("en") == "90\u00a0% and 5 %"
+    spoken = Message("", {"share": "90\u00a0%"}, {"en": "{share} and 5 %", "ko": "{share} 그리고 5 %"})
+    assert (spoken.say("ko"), spoken.say("en")) == ("90% 그리고 5%", "90\u00a0% and 5 %")
+    french = "20\u00a0% de réduction"  # data keep theirs
+    assert MarkdownPage("ko").cell(Styled(french, quoted=True)) == french
+    assert MarkdownPage("ko").cell(MarkedAnswer(french, french)) == f"✓ {french}"
+    assert Message("", {"text": "50 % 할인"}, {"en": "{text}"}).say("ko") == "50 % 할인"
 
 
 @pytest.mark.parametrize("name", ["dates", "rich", "translation"])
@@ -246,19 +237,11 @@ def test_every_percentage_of_a_korean_report_has_no_space_and_of_an_english_one_
         page = html_of(document(record), lang)
         shown, data = page.split('<script type="application/json" id="data">')
         places = [text[LANGS.index(lang)] for text in json.loads(data.split("</script>")[0])["texts"]]
-        screens[lang] = "\n".join(
-            [markdown_of(document(record), lang), report_records.printed(record, lang), *pictures, shown, *places]
-        )
+        texts = markdown_of(document(record), lang), report_records.printed(record, lang)
+        screens[lang] = "\n".join([*texts, *pictures, shown, *places])
     spaced = r"\d[ \u00a0]%"
     assert re.search(spaced, screens["en"])
     assert re.findall(spaced, screens["ko"]) == []
-
-
-def test_data_keep_their_percent_signs() -> None:
-    french = "20\u00a0% de réduction"
-    assert MarkdownPage("ko").cell(Styled(french, quoted=True)) == french
-    assert MarkdownPage("ko").cell(MarkedAnswer(french, french)) == f"✓ {french}"
-    assert Message("", {"text": "50 % 할인"}, {"en": "{text}"}).say("ko") == "50 % 할인"
 
 
 def test_a_korean_line_does_not_break_between_a_sign_and_its_particle() -> None:
@@ -269,9 +252,8 @@ def test_a_korean_line_does_not_break_between_a_sign_and_its_particle() -> None:
 
 
 def test_a_long_text_in_a_table_has_a_line_of_its_own_on_a_phone() -> None:
-    w = Translator("en")
-    assert w.is_long(phrase(en="short", ko="이 글은 전화기의 반 줄에 들어가지 않습니다"))
-    assert not w.is_long("rnn-attention, seed 400")
-    assert w.is_long("−0.012\u00a0[−0.018,\u00a0−0.006]")
-    assert not w.is_long(Strip(()))
-    assert w.is_long(MarkedAnswer("", "Ein Mann mit einem orangefarbenen Hut"))
+    long = [phrase(en="short", ko="이 글은 전화기의 반 줄에 들어가지 않습니다"), "−0.012\u00a0[−0.018,\u00a0−0.006]"]
+    long += [MarkedAnswer("", "Ein Mann mit einem orangefarbenen Hut")]
+    assert [Translator("en").is_long(text) for text in (*long, "rnn-attention, seed 400", Strip(()))] == [
+        True, True, True, False, False,
+    ]  # fmt: skip

@@ -4,6 +4,7 @@ import copy
 import dataclasses
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
@@ -69,11 +70,10 @@ def test_a_broken_record_is_one_line_naming_file_and_field(path: str, value: Any
 
 
 def test_a_loss_that_diverged_is_left_out_of_the_file() -> None:
-    record = dataclasses.replace(record_from_dict(report_records.dates()), buckets=(), pairs=())
-    point = dataclasses.replace(record.models[0].curves[0].points[0], train_loss=float("nan"))
-    curve = dataclasses.replace(record.models[0].curves[0], points=(point,))
-    model = dataclasses.replace(record.models[0], curves=(curve,))
-    text = as_json(encode(dataclasses.replace(record, models=(model,), attention=Attention(), differences=())))
+    record = replace(report_records.read("dates"), buckets=(), pairs=(), attention=Attention(), differences=())
+    model, curve = record.models[0], record.models[0].curves[0]
+    curve = replace(curve, points=(replace(curve.points[0], train_loss=float("nan")),))
+    text = as_json(encode(replace(record, models=(replace(model, curves=(curve,)),))))
     assert "NaN" not in text
     assert "train_loss" not in text
     assert record_from_dict(json.loads(text)).models[0].curves[0].points[0].train_loss is None
