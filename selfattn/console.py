@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 from selfattn.errors import LINES, say
-from selfattn.processes import polled
+from selfattn.processes import polling
 
 T = TypeVar("T")
 
@@ -23,7 +23,7 @@ def has_terminal() -> bool:
 
 
 @contextmanager
-def counted(what: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
+def progress(what: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
     """Tell how far some work is: by a bar from the first second, or without a terminal by a line every 30 seconds.
 
     Args:
@@ -56,13 +56,13 @@ def counted(what: str, total: int | None = None) -> Iterator[Callable[[int], Non
 
 @contextmanager
 def waiting(what: str) -> Iterator[None]:
-    """Tell that work goes on whose items cannot be counted, as :func:`counted` does for those that can.
+    """Tell that work goes on whose items cannot be counted, as :func:`progress` does for those that can.
 
     Args:
         what: the work, such as ``"learning the vocabulary"``.
     """
     if has_terminal():
-        with counted(what):
+        with progress(what):
             yield
         return
     started = time.monotonic()
@@ -82,13 +82,13 @@ def waiting(what: str) -> Iterator[None]:
 
 
 def counting(items: Iterable[T], what: str, total: int | None = None) -> Iterator[T]:
-    """Iterate over items and tell how many there were, as :func:`counted` does.
+    """Iterate over items and tell how many there were, as :func:`progress` does.
 
     Example:
         >>> list(counting("ab", "letters"))
         ['a', 'b']
     """
-    with counted(what, total) as tell:
+    with progress(what, total) as tell:
         for number, item in enumerate(items):
             if number % _POLL == 0:
                 tell(number)
@@ -96,14 +96,14 @@ def counting(items: Iterable[T], what: str, total: int | None = None) -> Iterato
 
 
 @contextmanager
-def steps_counted(what: str) -> Iterator[None]:
-    """Tell how many steps of decoding were computed inside a ``with`` block, as :func:`counted` does.
+def counting_steps(what: str) -> Iterator[None]:
+    """Tell how many steps of decoding were computed inside a ``with`` block, as :func:`progress` does.
 
     Args:
         what: the work, such as ``"evaluate"``.
     """
     steps = 0
-    with counted(f"{what}: decoding steps") as tell:
+    with progress(f"{what}: decoding steps") as tell:
 
         def count() -> bool:
             nonlocal steps
@@ -111,5 +111,5 @@ def steps_counted(what: str) -> Iterator[None]:
             tell(steps)
             return False  # no stop is requested
 
-        with polled(count):
+        with polling(count):
             yield

@@ -55,20 +55,20 @@ class DivergedError(UserError):
     """Numbers of a model or of its training are not finite."""
 
 
-def described(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     """Describe an error of foreign code in one line: its class, and the first line of its text.
 
     Its backquotes become quotes, since :func:`as_options` would take them for settings of ours.
 
     Example:
-        >>> described(ValueError("no `width`"))
+        >>> describe_error(ValueError("no `width`"))
         "ValueError: no 'width'"
-        >>> described(KeyError("width")), described(ValueError())
+        >>> describe_error(KeyError("width")), describe_error(ValueError())
         ("KeyError: 'width'", 'ValueError')
         >>> class Mute(Exception):
         ...     def __str__(self):
         ...         raise RuntimeError
-        >>> described(Mute())
+        >>> describe_error(Mute())
         'Mute: has a text that cannot be printed'
     """
     try:

@@ -38,7 +38,7 @@ class Stopped(KeyboardInterrupt):
 
 
 @contextmanager
-def polled(is_requested: Callable[[], bool]) -> Iterator[None]:
+def polling(is_requested: Callable[[], bool]) -> Iterator[None]:
     """Let :func:`poll` stop what is computed inside a ``with`` block.
 
     Args:
@@ -46,7 +46,7 @@ def polled(is_requested: Callable[[], bool]) -> Iterator[None]:
 
     Example:
         >>> try:
-        ...     with polled(lambda: True):
+        ...     with polling(lambda: True):
         ...         poll()
         ... except Stopped:
         ...     print("stopped")
@@ -60,7 +60,7 @@ def polled(is_requested: Callable[[], bool]) -> Iterator[None]:
 
 
 def poll() -> None:
-    """Stop here if requested; nothing outside :func:`polled`.
+    """Stop here if requested; nothing outside :func:`polling`.
 
     Raises:
         Stopped: a stop is requested.
@@ -133,15 +133,15 @@ def give_back_memory() -> None:
 
 def is_main_process() -> bool:
     """Say whether this process writes files and messages: the first, or the only one."""
-    return launched()[0] == 0
+    return rank_and_size()[0] == 0
 
 
 def process_count() -> int:
     """Return the number of processes that ``torchrun`` started."""
-    return launched()[1]
+    return rank_and_size()[1]
 
 
-def launched() -> tuple[int, int]:
+def rank_and_size() -> tuple[int, int]:
     """Return the number of this process, counted from 0, and how many train together.
 
     ``WORLD_SIZE`` decides: without it, this process is the only one, whatever ``RANK`` says, which other programs set

@@ -25,7 +25,7 @@ from pathlib import Path
 from threading import RLock
 from typing import Any, Generic, TypeVar
 
-from selfattn.errors import UserError, described, say
+from selfattn.errors import UserError, describe_error, say
 
 T = TypeVar("T")
 
@@ -314,7 +314,7 @@ def _importing(plugin: str, called: str, advice: str) -> Iterator[None]:
     except UserError as error:
         raise UserError(f"{called}: {error}") from None
     except (Exception, SystemExit) as error:
-        raise UserError(f"{called}: does not import ({described(error)}); {advice}") from error
+        raise UserError(f"{called}: does not import ({describe_error(error)}); {advice}") from error
     finally:
         _loading.pop()
 

@@ -53,7 +53,7 @@ def generator(seed: int, name: str) -> "torch.Generator":
 
 
 @contextmanager
-def alone(what: str) -> Iterator[None]:
+def training_lock(what: str) -> Iterator[None]:
     """Let one thread of this process train at a time inside a ``with`` block; a thread that has to wait says so.
 
     The number of threads of PyTorch, standard error and the working directory belong to the process. Two trainings that
@@ -83,7 +83,7 @@ def global_state() -> Iterator[None]:
 
 
 @contextmanager
-def seeded(seed: int, device: "torch.device | None" = None) -> Iterator[None]:
+def fixed_seed(seed: int, device: "torch.device | None" = None) -> Iterator[None]:
     """Seed PyTorch's global generators inside a ``with`` block, for one thread at a time; their states come back.
 
     Args:
@@ -93,9 +93,9 @@ def seeded(seed: int, device: "torch.device | None" = None) -> Iterator[None]:
     Example:
         >>> import torch
         >>> before = torch.get_rng_state()
-        >>> with seeded(1):
+        >>> with fixed_seed(1):
         ...     first = torch.rand(3)
-        >>> with seeded(1):
+        >>> with fixed_seed(1):
         ...     torch.equal(torch.rand(3), first)
         True
         >>> torch.equal(torch.get_rng_state(), before)
@@ -144,7 +144,7 @@ class GlobalStream:
         Args:
             seed: from 0 to 2^63 - 1.
         """
-        with seeded(seed, self.device):
+        with fixed_seed(seed, self.device):
             self.states = self._read()
 
     @contextmanager

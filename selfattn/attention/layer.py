@@ -13,7 +13,7 @@ from selfattn.attention.cache import Cache, KeyValue
 from selfattn.attention.core import Attended, attend_checked, check_bias, check_vectors
 from selfattn.attention.masks import Mask, as_mask, tokens_of, without_unread_keys, without_unread_queries
 from selfattn.attention.normalizers import Normalizer, check_normalizer, make_normalizer
-from selfattn.attention.positions import AttentionPosition, Position, check_positions, placed, rotated
+from selfattn.attention.positions import AttentionPosition, Position, check_positions, place, rotate
 from selfattn.attention.scores import Score, check_score, make_score
 from selfattn.registry import ATTENTIONS, register
 
@@ -166,7 +166,7 @@ class MultiHeadAttention(nn.Module):
         if positions is None:
             positions = torch.arange(key.shape[2], device=key.device)
         check_positions(positions, key.shape[2], "keys")
-        return KeyValue(rotated(self.position, key, positions), value, positions)
+        return KeyValue(rotate(self.position, key, positions), value, positions)
 
     def advance(
         self,
@@ -273,7 +273,7 @@ class MultiHeadAttention(nn.Module):
             check_vectors(query, keys.key, keys.value, self.score)
         # place
         if self.position is not None:
-            query, bias = placed(self.position, query, keys, positions, bias)
+            query, bias = place(self.position, query, keys, positions, bias)
         elif keys.positions is not None:
             raise ValueError("MultiHeadAttention: context was projected with positions, but the layer uses none")
         # attend

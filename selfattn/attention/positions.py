@@ -328,7 +328,7 @@ class RelativeBias(AttentionPosition):
         return rearrange(table, "... i j h -> ... h i j")
 
 
-def rotated(position: AttentionPosition, x: Tensor, positions: Tensor) -> Tensor:
+def rotate(position: AttentionPosition, x: Tensor, positions: Tensor) -> Tensor:
     """Rotate queries or keys by their positions.
 
     Args:
@@ -347,7 +347,7 @@ def rotated(position: AttentionPosition, x: Tensor, positions: Tensor) -> Tensor
     return rotated_x
 
 
-def placed(
+def place(
     position: AttentionPosition, query: Tensor, keys: KeyValue, positions: Tensor | None, bias: Tensor | None
 ) -> tuple[Tensor, Tensor | None]:
     """Rotate queries by their positions, and add the bias of the positions to that of the caller.
@@ -369,7 +369,7 @@ def placed(
     if positions is None:
         positions = keys.positions[..., max(0, keys.positions.shape[-1] - i) :]
     check_positions(positions, i, "queries")
-    query = rotated(position, query, positions)
+    query = rotate(position, query, positions)
     added = position.bias(positions, keys.positions)
     if added is None:
         return query, bias

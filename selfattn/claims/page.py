@@ -10,7 +10,7 @@ from selfattn.claims.claim import page_words as words
 from selfattn.claims.rules import Trials, has_learned
 from selfattn.claims.run import RECORD
 from selfattn.codec import encode, fingerprint
-from selfattn.errors import UserError, all_visible, described
+from selfattn.errors import UserError, all_visible, describe_error
 from selfattn.ownership import MARKDOWN_MARK
 from selfattn.registry import CLAIMS
 from selfattn.report import blocks
@@ -196,7 +196,7 @@ class _Section:
             try:
                 yield from self.claim.blocks(self.trials)
             except Exception as error:  # of a plugin
-                reason = f"claim {result.name!r}: draws nothing ({described(error)}); mend its file"
+                reason = f"claim {result.name!r}: draws nothing ({describe_error(error)}); mend its file"
                 raise UserError(reason) from error
         else:
             yield blocks.Paragraph(words("failed.head"))

@@ -16,7 +16,7 @@ from typing import Any
 from selfattn.claims.claim import Arm, Claim, Setup, decides_quickly, page_words
 from selfattn.claims.rules import Contrasts, Trials, claim_ps, judge
 from selfattn.codec import encode, read, short, write
-from selfattn.errors import SettingError, UserError, described, say
+from selfattn.errors import SettingError, UserError, describe_error, say
 from selfattn.experiments.plan import PLAN, Plan, backfill_ledger, begin, check_ledger, read_plan, resume, search
 from selfattn.experiments.progress import Reporter
 from selfattn.experiments.queue import Runner, Workers, run_all, stop_workers
@@ -28,7 +28,7 @@ from selfattn.results.record import Recomputation
 from selfattn.runs.ledger import record_access
 from selfattn.runs.record import commit, machine, versions
 from selfattn.settings import command_line
-from selfattn.streams import alone, seed_for, seeded
+from selfattn.streams import fixed_seed, seed_for, training_lock
 from selfattn.words.messages import LANGS
 
 RECORD = "claims.json"
@@ -86,7 +86,7 @@ def _judge(
                     raise UserError(f"arm {arm.name} was not measured with every seed")
             tested[result.name] = claim.contrasts(trials), claim.conditions(trials), claim.controls(trials)
         except Exception as error:  # of a plugin's rule as well
-            reason = str(error) if isinstance(error, UserError) else described(error)
+            reason = str(error) if isinstance(error, UserError) else describe_error(error)
             failed[result.name] = (reason,)
     ps = {name: claim_ps(*rule[:2]) for name, rule in tested.items() if not CLAIMS[name].theorem}
     ps |= dict.fromkeys(failed, (1.0, 1.0, 1.0))  # without a verdict they count in the correction
@@ -277,13 +277,13 @@ class ClaimTrial(Setup):
             UserError: the measurement fails, gives no figures, or one that is not finite.
         """
         started = time.perf_counter()
-        with alone(self.label), seeded(seed_for(self.seed, f"claims/{self.claim.name}")):
+        with training_lock(self.label), fixed_seed(seed_for(self.seed, f"claims/{self.claim.name}")):
             try:
                 figures = self.claim.measure(self)
             except UserError:
                 raise
             except Exception as error:
-                raise UserError(described(error)) from error
+                raise UserError(describe_error(error)) from error
         if self.seed == TUNING_SEED and "valid" not in figures:
             raise UserError("measure gave no `valid`, by which a learning rate is chosen")
         if not figures or not all(map(math.isfinite, figures.values())):

@@ -13,7 +13,7 @@ from cyclopts import Parameter
 
 from selfattn.cli.options import Device, Files, Names, Numbers, check_language, command
 from selfattn.codec import encode
-from selfattn.console import steps_counted
+from selfattn.console import counting_steps
 from selfattn.decoding.options import DecodingOptions
 from selfattn.errors import UserError, all_visible, say, visible
 from selfattn.ownership import check_ours
@@ -41,13 +41,13 @@ def _pairs(run: Any, data: Sequence[Path], columns: Sequence[str], encoding: str
 
     A line says which characters the run does not know: their targets are scored as what the model cannot write.
     """
-    from selfattn.data.readers.groups import refuse_turned
+    from selfattn.data.readers.groups import refuse_swapped
     from selfattn.data.readers.pairs import PairFiles
     from selfattn.data.readers.rows import chosen_columns
     from selfattn.runs.predictor import unknown_characters
 
     files = PairFiles(tuple(data), chosen_columns(columns), encoding)
-    refuse_turned(files.paths, files.columns, _languages(run))
+    refuse_swapped(files.paths, files.columns, _languages(run))
     pairs = files.read_as(run.config.data).read()
     sources = unknown_characters("sources", [run.clean(pair.source) for pair in pairs], run.tokenizer.source)
     targets = unknown_characters("targets", [pair.target for pair in pairs], run.tokenizer.target)
@@ -105,7 +105,7 @@ def evaluate(
     loaded = load_runs(run, device=device)
     other = None if against is None else load_runs(against, device=device)
     reading: dict[str, Any] = {"columns": chosen_columns(columns), "encoding": checked_encoding(encoding)}
-    with steps_counted("evaluate"):
+    with counting_steps("evaluate"):
         result = evaluate_run(loaded, data, options, **reading, tag=tag, metric=metric, against=other)
     return result if json_ else evaluation_lines(result, lang)
 
@@ -167,7 +167,7 @@ def align(
         sentences: Tokenised sentences of --gold: one file of source ||| target, or two parallel files.
         base: First word index in --gold, 0 or 1. Default: detected.
     """
-    from selfattn.data.readers.groups import refuse_turned
+    from selfattn.data.readers.groups import refuse_swapped
     from selfattn.evaluation.links import read_gold
     from selfattn.runs.evaluate import align_against_gold, alignment_lines, gold_lines
 
@@ -184,7 +184,7 @@ def align(
         pairs = _pairs(loaded, data, columns, encoding)
         links = loaded.align(pairs, layer=layer, head=head, shifted=shift == 1, words=words)
         return alignment_lines(loaded, pairs, links, words=words)
-    refuse_turned(sentences, languages=_languages(loaded))
+    refuse_swapped(sentences, languages=_languages(loaded))
     return gold_lines(align_against_gold(loaded, read_gold(gold, sentences=sentences, base=base)))
 
 
@@ -301,7 +301,7 @@ def heads(
     loaded = load_runs(run, device=device)
     task = loaded.task
     pairs = task.held_out(PairFiles(data, chosen_columns(columns), encoding)).pairs[: items or None]
-    with steps_counted("heads"):
+    with counting_steps("heads"):
         scores = score_heads(loaded, pairs, make_metric(metric or metric_names(task)[0], task.language), to)
     if save is not None:
         with writing(save, "choose another place"):

@@ -215,7 +215,7 @@ class FiniteSplits(Splits):
             return train
         if not isinstance(train, Sequence):
             raise SettingError("`items_per_epoch` and `quick` are not for streams; give `max_steps` instead")
-        return repeated(train, count, start=epoch * count, seed=self.seed)
+        return next_items(train, count, start=epoch * count, seed=self.seed)
 
     def validation(self, count: int) -> list[Pair]:
         """Return the first pairs of the validation part."""
@@ -278,7 +278,7 @@ def split_pairs(
     return FiniteSplits({"train": rest[:-count], "valid": rest[-count:], "test": test}, seed, settings, name)
 
 
-def repeated(items: Sequence[_Item], count: int, *, start: int, seed: int) -> list[_Item]:
+def next_items(items: Sequence[_Item], count: int, *, start: int, seed: int) -> list[_Item]:
     """Take the next ``count`` items of an endless run through them, every pass in an order of its own.
 
     Args:
@@ -288,7 +288,7 @@ def repeated(items: Sequence[_Item], count: int, *, start: int, seed: int) -> li
         seed: of the run; pass ``n`` has its stream ``data/lap/n``.
 
     Example:
-        >>> sorted(repeated("abc", 2, start=0, seed=0) + repeated("abc", 1, start=2, seed=0))
+        >>> sorted(next_items("abc", 2, start=0, seed=0) + next_items("abc", 1, start=2, seed=0))
         ['a', 'b', 'c']
     """
     taken: list[_Item] = []
@@ -360,7 +360,7 @@ def book_split(pairs: Sequence[Pair]) -> tuple[list[Pair], list[Pair]]:
     return shuffled[:cut], shuffled[cut:]
 
 
-def seen(test: Sequence[Pair], train: Sequence[Pair], *, casefold: bool = False) -> list[bool]:
+def seen_in(test: Sequence[Pair], train: Sequence[Pair], *, casefold: bool = False) -> list[bool]:
     """Return for each test pair whether the training pairs contain it (source and target).
 
     Args:
@@ -369,7 +369,7 @@ def seen(test: Sequence[Pair], train: Sequence[Pair], *, casefold: bool = False)
         casefold: ignore case; default False.
 
     Example:
-        >>> seen([Pair("MAY", "5"), Pair("June", "6")], [Pair("May", "5")], casefold=True)
+        >>> seen_in([Pair("MAY", "5"), Pair("June", "6")], [Pair("May", "5")], casefold=True)
         [True, False]
     """
 
@@ -487,5 +487,5 @@ class MixedSplits(FiniteSplits):
         mixed: list[Pair] = []
         for place, number in enumerate(self.mixture.counts(sizes, total)):
             seed = seed_for(self.seed, f"data/corpus/{place}")
-            mixed += repeated(self.corpora[place], number, start=epoch * number, seed=seed)
+            mixed += next_items(self.corpora[place], number, start=epoch * number, seed=seed)
         return mixed

@@ -29,7 +29,7 @@ from selfattn.models.protocol import Seq2Seq, stepped_logits
 from selfattn.results.quality import Better
 from selfattn.results.record import Gate
 from selfattn.results.subject import Baseline
-from selfattn.streams import seed_for, seeded
+from selfattn.streams import fixed_seed, seed_for
 from selfattn.tokenizers.protocol import BOS, EOS, PAD, Tokenizer
 from selfattn.training.config import TrainingConfig
 from selfattn.training.step import Stepper, make_optimizer, take_steps
@@ -218,7 +218,7 @@ def _judge(name: str, readings: dict[str, Tensor], before: Tensor, held: str) ->
 
 def _logits(model: Seq2Seq, batch: Batch) -> Tensor:
     """Run the model, with the same dropout every time."""
-    with seeded(0, batch.source.device):
+    with fixed_seed(0, batch.source.device):
         logits: Tensor = model(batch.source, batch.target_in, source_mask=batch.source_mask)
     return logits
 

@@ -29,12 +29,12 @@ from filelock import FileLock, Timeout
 from joblib import Parallel, cpu_count, delayed, parallel_config
 from joblib.externals.loky import get_reusable_executor
 
-from selfattn.errors import UserError, described
+from selfattn.errors import UserError, describe_error
 from selfattn.experiments.progress import Display, Logs, Reporter
 from selfattn.files import open_to_append, writing
 from selfattn.processes import SIGNALS, first_interrupt, use_threads
 from selfattn.registry import REGISTRIES, load_plugin, loaded_plugins
-from selfattn.streams import alone
+from selfattn.streams import training_lock
 from selfattn.training.config import DeviceName
 from selfattn.words.messages import SOURCE
 
@@ -140,7 +140,7 @@ def run_all(runner: Runner[T], trials: Sequence[T]) -> dict[str, str]:
                     if logs.stop.exists():
                         break
                     with (
-                        alone(trial.label),
+                        training_lock(trial.label),
                         use_threads(workers.threads),
                         _reported(logs, trial.label, first, raises=True) as reporter,
                     ):
@@ -254,7 +254,7 @@ def _reported(logs: Logs, label: str, first: str, *, raises: bool) -> Iterator[R
         except Exception as error:
             if raises and not isinstance(error, UserError):
                 raise
-            reason = str(error) if isinstance(error, UserError) else described(error)
+            reason = str(error) if isinstance(error, UserError) else describe_error(error)
             print(f"{label}: failed: {reason}", file=log)
             if not isinstance(error, UserError):
                 traceback.print_exc(file=log)
@@ -294,7 +294,7 @@ def stop_workers() -> None:
 def _in_short(error: BaseException) -> str:
     """The exit codes of the workers where the text has them, else its first line."""
     codes = re.search(r"exit codes? of the workers are \{(.*?)\}", str(error))
-    return codes[1] if codes else described(error)
+    return codes[1] if codes else describe_error(error)
 
 
 def pack(value: Any) -> bytes:
@@ -337,7 +337,7 @@ def _run_in_worker(
     threads runs one trial at a time: a trial changes what belongs to the process.
     """
     with ExitStack() as stack:
-        stack.enter_context(alone(label))
+        stack.enter_context(training_lock(label))
         stack.enter_context(chdir(folder))
         runner: Runner[Job] = _unpack_once(parcel)
         trial: Job = cloudpickle.loads(pickled)

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from selfattn.attention import DeltaAttention, MultiHeadAttention
 from selfattn.attention.masks import unread
 from selfattn.convert.plain import check_plain
-from selfattn.errors import UserError, described
+from selfattn.errors import UserError, describe_error
 from selfattn.files import write_atomically
 from selfattn.layers.recurrent import named_tensors, with_tensors
 from selfattn.models.protocol import AttentionMaps, DecoderState, Memory, Seq2Seq, joined_rows
@@ -54,13 +54,13 @@ class Graph(nn.Module):
 
     def forward(self, ids: Tensor, other: Any) -> dict[str, Tensor]:
         """Return the tensors of the graph, and the attention weights ``[b h i j]`` of every layer."""
-        with watched(self.model) as weights:
+        with watch_weights(self.model) as weights:
             return self.compute(self.model, self.first, ids, other) | weights
 
 
 def start(model: Seq2Seq, first: DecoderState, source: Tensor, source_mask: Tensor) -> dict[str, Tensor]:
     """Map ids ``[b s]`` and mask ``[b s]`` to the tensors of the state before the first step."""
-    state = completed(model.start(model.encode(source, source_mask)), first, source.shape[0])
+    state = complete_state(model.start(model.encode(source, source_mask)), first, source.shape[0])
     # Cloned: an output that is also an input, or another output, would share its name.
     return {name: tensor.clone() for name, tensor in named_tensors(state)}
 
@@ -74,7 +74,7 @@ def step(model: Seq2Seq, first: DecoderState, token: Tensor, state: dict[str, Te
 
 
 @contextmanager
-def watched(model: nn.Module) -> Iterator[dict[str, Tensor]]:
+def watch_weights(model: nn.Module) -> Iterator[dict[str, Tensor]]:
     """Collect the weights of every attention inside a ``with`` block, by the names of the layers."""
     weights: dict[str, Tensor] = {}
 
@@ -144,7 +144,7 @@ def exportable(model: Seq2Seq) -> Seq2Seq:
     return model
 
 
-def completed(state: Any, first: Any, rows: Any) -> Any:
+def complete_state(state: Any, first: Any, rows: Any) -> Any:
     """Fill the gaps of a state before the first step: a cache without keys, zeros for other tensors.
 
     Args:
@@ -220,7 +220,7 @@ def _examples(model: Seq2Seq) -> tuple[DecoderState, DecoderState, DecoderState]
         for _ in range(steps):
             _, state = model.step(source[:, 0], state)
             after.append(state)
-        states += [completed(before, first_of(*after[:2]), rows), after[-1]]
+        states += [complete_state(before, first_of(*after[:2]), rows), after[-1]]
     return states[0], states[1], states[3]
 
 
@@ -230,7 +230,7 @@ def _write(graph: Graph, args: tuple[Any, ...], axes: tuple[Any, ...], inputs: l
     except Exception as error:
         if type(graph.model).__module__.startswith("selfattn."):
             raise
-        reason = f"{type(graph.model).__name__} has no graph ({described(error)})"
+        reason = f"{type(graph.model).__name__} has no graph ({describe_error(error)})"
         raise UserError(f"onnx: {reason}; no branch may read data") from error
     file = torch.onnx.export(program, input_names=inputs, output_names=list(graph(*args)), dynamo=True, verbose=False)
     assert file is not None
@@ -351,7 +351,7 @@ def _session(path: Path) -> Any:
     try:
         return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     except Exception as error:  # its exceptions have no base of their own
-        raise UserError(f"{path}: onnxruntime cannot read it ({described(error)}); export the run again") from None
+        raise UserError(f"{path}: onnxruntime cannot read it ({describe_error(error)}); export the run again") from None
 
 
 def _run(session: Any, outputs: list[str], inputs: dict[str, Tensor]) -> list[Tensor]:
@@ -359,4 +359,4 @@ def _run(session: Any, outputs: list[str], inputs: dict[str, Tensor]) -> list[Te
     try:
         return [torch.from_numpy(array) for array in session.run(outputs, arrays)]
     except Exception as error:  # such as a missing position
-        raise ValueError(described(error)) from None
+        raise ValueError(describe_error(error)) from None

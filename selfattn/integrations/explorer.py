@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from selfattn.decoding.common import evaluating
-from selfattn.errors import UserError, described
+from selfattn.errors import UserError, describe_error
 from selfattn.integrations.transformers import NAME, register
 from selfattn.integrations.watch import Kind, Watch, watch
 from selfattn.runs.attention_view import AttentionView
@@ -102,7 +102,7 @@ def explore(
             except UserError:
                 raise
             except (IndexError, RuntimeError, TypeError, ValueError) as error:
-                raise UserError(f"{type(model).__name__} cannot read this text: {described(error)}") from error
+                raise UserError(f"{type(model).__name__} cannot read this text: {describe_error(error)}") from error
     if not seen.layers:
         names = ", ".join(seen.without_weights) or "no layer ran"
         raise UserError(f"{type(model).__name__} hands over no attention weights: {names}")
@@ -169,7 +169,7 @@ def _generated(model: Any, inputs: Mapping[str, Tensor], options: Mapping[str, A
     try:
         written = model.generate(**inputs, **options)
     except (TypeError, ValueError) as error:
-        raise UserError(f"{name} cannot generate like this: {described(error)}") from error
+        raise UserError(f"{name} cannot generate like this: {describe_error(error)}") from error
     tokens: Tensor = written if isinstance(written, Tensor) else written.sequences
     return tokens
 
@@ -301,7 +301,7 @@ def foreign_model(place: Path) -> tuple[PreTrainedModel, PreTrainedTokenizerBase
         check_reads_text(model)
         return model, transformers.AutoTokenizer.from_pretrained(source, trust_remote_code=False)
     except (OSError, ValueError, KeyError, ImportError) as error:
-        reason = described(error)
+        reason = describe_error(error)
         if "trust_remote_code" in str(error):  # transformers has no native class for it
             reason = "it needs code that comes with it, which is never run"
         raise UserError(f"{source}: transformers cannot load this model: {reason}") from None

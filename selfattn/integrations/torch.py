@@ -192,10 +192,10 @@ class MultiheadAttention(nn.MultiheadAttention):
         """Turn PyTorch's masks into where queries may attend and what is added, both ``[b h i j]`` in broadcast."""
         mask = bias = None
         if key_padding_mask is not None:
-            mask, bias = divided(_turned(key_padding_mask)[:, None, None])
+            mask, bias = split_mask(_turned(key_padding_mask)[:, None, None])
         if attn_mask is not None:
             heads = (1, 1) if attn_mask.dim() == 2 else (-1, self.num_heads)
-            allowed, added = divided(_turned(attn_mask).view(*heads, *attn_mask.shape[-2:]))
+            allowed, added = split_mask(_turned(attn_mask).view(*heads, *attn_mask.shape[-2:]))
             mask = allowed if mask is None else mask & allowed
             bias = sum_of(bias, added)
         return mask, bias  # in its own dtype: float16 has no -1e9
@@ -257,7 +257,7 @@ def _turned(mask: Tensor) -> Tensor:
     return ~mask if mask.dtype == torch.bool else mask
 
 
-def divided(mask: Tensor) -> tuple[Tensor, Tensor | None]:
+def split_mask(mask: Tensor) -> tuple[Tensor, Tensor | None]:
     """Divide a mask into where a query may attend and what is added there.
 
     Args:
@@ -265,7 +265,7 @@ def divided(mask: Tensor) -> tuple[Tensor, Tensor | None]:
             added, and so reaches the output.
 
     Example:
-        >>> allowed, added = divided(torch.tensor([-torch.inf, 0.5, torch.nan]))
+        >>> allowed, added = split_mask(torch.tensor([-torch.inf, 0.5, torch.nan]))
         >>> allowed.tolist(), added.tolist()
         ([False, True, True], [0.0, 0.5, nan])
     """

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from selfattn.attention.core import attend
 from selfattn.attention.scores import Score
 from selfattn.errors import UserError
-from selfattn.integrations.torch import divided, sum_of
+from selfattn.integrations.torch import split_mask, sum_of
 
 NAME = "selfattn"
 # Keywords that layers hand over, and why the output does not depend on them.
@@ -189,7 +189,7 @@ def attention(
     bias = position_bias
     if attention_mask is not None:
         _check_mask(module, attention_mask, key.shape[2])
-        allowed, added = divided(attention_mask[..., : key.shape[2]])
+        allowed, added = split_mask(attention_mask[..., : key.shape[2]])
         visible = allowed if mask is None else allowed & mask
         bias = sum_of(added, position_bias)
         if bias is not None and added is not None and sink is None:

@@ -20,7 +20,7 @@ from selfattn.models.config import Limits, ModelConfig, Width, override
 from selfattn.models.families import get_preset
 from selfattn.models.protocol import AttentionMaps, DecoderState, Memory, Seq2Seq
 from selfattn.settings import shown
-from selfattn.streams import generator, seeded
+from selfattn.streams import fixed_seed, generator
 
 
 def build(
@@ -61,7 +61,7 @@ def build(
         needed = f"source_vocab_size={source_vocab_size} must be vocab_size={vocab_size}"
         raise ValueError(f"build: source and target share one embedding, so that {needed}")
     first_values = generator(seed, "init")
-    with seeded(first_values.initial_seed()):  # constructors draw first values too, from the global generator
+    with fixed_seed(first_values.initial_seed()):  # constructors draw first values too, from the global generator
         model = config.build(vocab_size=vocab_size, pad_id=pad_id, source_vocab_size=source_vocab_size)
     if not isinstance(model, Seq2Seq):
         raise UserError(f"{type(config).__name__}.build: expected a Seq2Seq, got {type(model).__name__}")

@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from inspect import signature
 from typing import Any, Literal
 
-from selfattn.errors import UserError, described
+from selfattn.errors import UserError, describe_error
 from selfattn.registry import SECTIONS
 from selfattn.report.numbers import NONE, Scale, interval_text, mean_text
 from selfattn.results.quality import Estimate, Unit
@@ -487,5 +487,5 @@ def _part(record: Record, key: str, outputs: Outputs | None) -> Part:
     except Exception as error:
         if not is_plugin:
             raise
-        raise UserError(f"section {key!r}: shows nothing ({described(error)}); mend its file") from error
+        raise UserError(f"section {key!r}: shows nothing ({describe_error(error)}); mend its file") from error
     return Part(key, instance.title, blocks, is_plugin)

@@ -32,7 +32,7 @@ from selfattn.runs.record import RunConfig, RunRecord, commit, machine, used_plu
 from selfattn.runs.resume import reopen
 from selfattn.runs.run import Run
 from selfattn.runs.training_set import TrainingSet
-from selfattn.streams import alone
+from selfattn.streams import training_lock
 from selfattn.training.checkpoint import CheckpointFile
 from selfattn.training.loop import train_model
 from selfattn.training.observer import CurveReport, EpochReport, Observer, StepReport
@@ -115,7 +115,7 @@ def fit(
     processes.check_same(repr((settings, data.longest, len(tokenizer), len(data.validation))))
     parameters = count_parameters(model)
     with ExitStack() as stack:
-        stack.enter_context(alone(str(out)))
+        stack.enter_context(training_lock(str(out)))
         stack.enter_context(use_threads(threads or default_threads(parameters[0])))
         keeper = None
         existing = [folder for folder in (out, *out.parents) if folder.exists()]

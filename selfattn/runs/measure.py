@@ -6,7 +6,7 @@ from typing import Any
 
 from selfattn.data.readers.lines import read_texts
 from selfattn.data.readers.pairs import PairFiles
-from selfattn.data.splits import seen
+from selfattn.data.splits import seen_in
 from selfattn.decoding.options import GREEDY, DecodingOptions
 from selfattn.decoding.scoring import score_texts
 from selfattn.errors import SettingError, say
@@ -89,7 +89,7 @@ def measure_pairs(
         say(line)
     results["cut_off"] = sum(not output.finished for output in best)
     for name, casefold in (("unseen", False), ("unseen_casefold", True)) if test.known is not None else ():
-        was_seen = seen(pairs, test.known or (), casefold=casefold)
+        was_seen = seen_in(pairs, test.known or (), casefold=casefold)
         places = [place for place in range(len(pairs)) if not was_seen[place]]
         if places:
             results[name] = evaluate_part(outputs, pairs, metrics, places)

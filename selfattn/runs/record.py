@@ -14,7 +14,7 @@ from typing import Any, Literal
 from selfattn import __version__, registry
 from selfattn.codec import Plain, encode, flat
 from selfattn.data.readers.pairs import recorded_files
-from selfattn.errors import UserError, described
+from selfattn.errors import UserError, describe_error
 from selfattn.models.config import ModelConfig
 from selfattn.training.config import TrainingConfig
 
@@ -143,7 +143,7 @@ def options_of_data(data: Mapping[str, Any], where: str) -> dict[str, Any]:
     try:
         return _options_of_data(data)
     except (AttributeError, LookupError, TypeError, ValueError) as error:  # JSON values of another form
-        reason = f"not the settings of a task ({described(error)})"
+        reason = f"not the settings of a task ({describe_error(error)})"
         raise UserError(f"{where}: data: {reason}; restore the file or train again") from None
 
 

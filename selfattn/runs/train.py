@@ -11,13 +11,13 @@ from traceback import extract_tb
 from typing import TYPE_CHECKING, Any, Unpack
 
 from selfattn.codec import encode, parse
-from selfattn.errors import SettingError, UserError, described, number_of, say
+from selfattn.errors import SettingError, UserError, describe_error, number_of, say
 from selfattn.models.config import ModelConfig, override
 from selfattn.registry import METRICS
 from selfattn.runs.options import TrainOptions, TrainSettings
 from selfattn.runs.task import TaskData, make_task, task_class
 from selfattn.settings import Settings, changed, check_conditions, command_line, divide, shown
-from selfattn.streams import alone
+from selfattn.streams import training_lock
 from selfattn.training.config import TrainingConfig, TrainingSettings
 
 if TYPE_CHECKING:
@@ -177,7 +177,7 @@ def train(
 def rehearsal() -> Iterator[Path]:
     """Say that plugins are tried, and be silent inside a ``with`` block; its folder is thrown away."""
     say("plugins: all parts are tried on two batches first")
-    with alone("plugins"), TemporaryDirectory() as folder, redirect_stderr(StringIO()):
+    with training_lock("plugins"), TemporaryDirectory() as folder, redirect_stderr(StringIO()):
         yield Path(folder)
 
 
@@ -214,7 +214,7 @@ def _try_plugins(fit_into: Callable[[Path], object]) -> None:
         raise
     except Exception as error:
         place = extract_tb(error.__traceback__)[-1]
-        raise UserError(f"{place.filename}:{place.lineno}: {described(error)}") from error
+        raise UserError(f"{place.filename}:{place.lineno}: {describe_error(error)}") from error
 
 
 def _check_average(training: TrainingConfig) -> None:

@@ -19,11 +19,11 @@ from selfattn.data.pairs import (
     sample_pairs,
     unclean,
 )
-from selfattn.data.splits import Splits, repeated
+from selfattn.data.splits import Splits, next_items
 from selfattn.decoding.scoring import text_examples
 from selfattn.decoding.texts import decode_texts
 from selfattn.distributed import Processes
-from selfattn.errors import SettingError, UserError, described
+from selfattn.errors import SettingError, UserError, describe_error
 from selfattn.evaluation.attention import linked_examples
 from selfattn.evaluation.metrics import BITS_PER_CHARACTER, PERPLEXITY, make_metric, score_outputs
 from selfattn.evaluation.translation_metrics import script_warning
@@ -219,7 +219,7 @@ def _training_set_of_texts(
 
     def epoch(number: int) -> Sequence[Example]:
         count = training.items_per_epoch
-        return windows if count is None else repeated(windows, count, start=number * count, seed=training.seed)
+        return windows if count is None else next_items(windows, count, start=number * count, seed=training.seed)
 
     return TrainingSet(
         tokenizer,
@@ -315,7 +315,7 @@ def _criterion(
         except UserError:
             raise
         except Exception as error:
-            raise UserError(f"metric {name!r}: cannot score {targets[:2]} ({described(error)})") from error
+            raise UserError(f"metric {name!r}: cannot score {targets[:2]} ({describe_error(error)})") from error
 
     def measure_first(model: Seq2Seq, processes: Processes, first: int | None) -> Mapping[str, float]:
         outputs = decode_texts(
@@ -350,7 +350,7 @@ def _pairs_of(splits: Splits, epoch: int, training: TrainingConfig, first: int |
         return splits.train(epoch, training.items_per_epoch)
     few = list(first_pairs(splits, training, first))
     count = training.items_per_epoch or sum(1 for _ in splits.train(0, None))
-    return repeated(few, count, start=epoch * count, seed=training.seed)
+    return next_items(few, count, start=epoch * count, seed=training.seed)
 
 
 def first_pairs(splits: Splits, training: TrainingConfig, first: int | None) -> Iterator[Pair]:

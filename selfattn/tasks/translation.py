@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from annotated_types import Ge, Le
 
-from selfattn.data.readers.groups import named_sets, refuse_repeats, refuse_turned
+from selfattn.data.readers.groups import named_sets, refuse_repeats, refuse_swapped
 from selfattn.data.readers.lines import checked_encoding, read_kept
 from selfattn.data.readers.pairs import PairFiles, PairSource
 from selfattn.data.readers.rows import chosen_columns
@@ -291,7 +291,7 @@ class Translation(TaskData):
         languages = (options.source, options.target)
         tests = named_sets(options.test, "test")
         for paths in (options.data, options.valid, *tests.values()):
-            refuse_turned(paths, columns, languages)
+            refuse_swapped(paths, columns, languages)
         cleaning = CleaningOptions(
             max_characters=options.max_characters or None,
             max_ratio=options.max_ratio or None,
@@ -472,7 +472,7 @@ class Translation(TaskData):
         """The sentences with word alignments from the option `gold`."""
         if self.test_options.gold is None:
             return ()
-        refuse_turned(self.test_options.sentences, languages=(self.options.source, self.options.target))
+        refuse_swapped(self.test_options.sentences, languages=(self.options.source, self.options.target))
         return read_gold(self.test_options.gold, sentences=self.test_options.sentences, base=self.test_options.base)
 
     def published(self, settings: Mapping[str, Any]) -> Mapping[str, Baseline]:
@@ -482,7 +482,7 @@ class Translation(TaskData):
 
     def held_out(self, files: PairFiles = NO_FILES) -> HeldOut:
         """Return the pairs to test a run on; cleaning has left out training pairs that share a text with them."""
-        refuse_turned(files.paths, files.columns, (self.options.source, self.options.target))
+        refuse_swapped(files.paths, files.columns, (self.options.source, self.options.target))
         return replace(super().held_out(files), known=None)
 
 

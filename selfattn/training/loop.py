@@ -18,8 +18,8 @@ from selfattn.data.pairs import Example
 from selfattn.distributed import Processes
 from selfattn.errors import UserError
 from selfattn.models.protocol import Seq2Seq
-from selfattn.processes import Stopped, give_back_memory, poll, polled
-from selfattn.streams import alone, generator
+from selfattn.processes import Stopped, give_back_memory, poll, polling
+from selfattn.streams import generator, training_lock
 from selfattn.tokenizers.protocol import BOS, PAD
 from selfattn.training.checkpoint import CheckpointFile, TrainingState
 from selfattn.training.config import TrainingConfig
@@ -149,7 +149,7 @@ def train_model(
         raise UserError(f"`target_exact_match`: {criterion.name} chooses the best weights here; leave it out")
     processes = processes or Processes()
     observers = observers if processes.is_main else ()
-    with alone("training"), processes.together():
+    with training_lock("training"), processes.together():
         replica = Replica(model, processes)
         loop = _Loop(replica, examples, validation, config, criterion, observers, checkpoints, curve_points)
         try:
@@ -399,7 +399,7 @@ class _Loop:
         def check(loss: float) -> None:
             check_finite("validation loss", loss, progress.step, progress.lr, self.config.precision)
 
-        with suppress(Stopped), polled(lambda: any(observer.requests_stop() for observer in self.observers)):
+        with suppress(Stopped), polling(lambda: any(observer.requests_stop() for observer in self.observers)):
             return validation_of(model, self.validation, self.config, self.criterion, self.processes, check)
         return None
 

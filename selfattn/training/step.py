@@ -69,7 +69,7 @@ class Stepper:
             )
         return steps
 
-    def described(self, group: Sequence[Batch]) -> str:
+    def describe(self, group: Sequence[Batch]) -> str:
         """Name the examples of a step by their places in the epoch, from 1, and the three largest gradients.
 
         The size of a gradient is its largest absolute value; NaN counts as infinite.
@@ -189,7 +189,7 @@ def take_steps(
         # All batches are queued before the losses are read: reading waits for the GPU.
         value = processes.sum(sum(loss.item() * share for loss, share in losses))
         if not math.isfinite(value):  # only then is the description of the examples worth its time
-            check_finite("loss", value, number, lr, config.precision, stepper.described(group))
+            check_finite("loss", value, number, lr, config.precision, stepper.describe(group))
         if config.clip_norm:
             torch.nn.utils.clip_grad_norm_(trained, config.clip_norm)
         stepper.optimizer.step()

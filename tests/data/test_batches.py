@@ -8,7 +8,7 @@ import torch
 
 from selfattn.data.batches import Batch, batches, collate, stream_batches
 from selfattn.data.pairs import Example, Examples, Pair, encode_pairs, encode_together
-from selfattn.data.splits import repeated
+from selfattn.data.splits import next_items
 from selfattn.tokenizers.listed import CharTokenizer
 from selfattn.tokenizers.protocol import Tokenizer
 from selfattn.tokenizers.subword import SubwordSettings, SubwordTokenizer
@@ -92,13 +92,13 @@ def test_no_more_than_the_window_is_read_ahead() -> None:
 
 def test_passes_have_every_item_once_and_go_on_where_they_were_left() -> None:
     items = range(53)
-    passes = repeated(items, 106, start=0, seed=3)
+    passes = next_items(items, 106, start=0, seed=3)
     assert sorted(passes[:53]) == sorted(passes[53:]) == [*items]
     assert passes[:53] != passes[53:]
-    assert [number for start in range(0, 106, 17) for number in repeated(items, 17, start=start, seed=3)][
+    assert [number for start in range(0, 106, 17) for number in next_items(items, 17, start=start, seed=3)][
         :106
     ] == passes
-    assert repeated(items, 53, start=0, seed=4) != passes[:53]
+    assert next_items(items, 53, start=0, seed=4) != passes[:53]
 
 
 def test_examples_in_arrays_give_the_same_batches_in_less_memory() -> None:

@@ -17,7 +17,7 @@ from selfattn.data.readers.groups import named_sets
 from selfattn.data.readers.lines import LearnedFile, read_texts
 from selfattn.data.readers.pairs import PairFiles, read_pairs
 from selfattn.data.readers.rows import BadRecord, RawPair
-from selfattn.data.splits import book_split, seen
+from selfattn.data.splits import book_split, seen_in
 from selfattn.errors import SettingError, UserError
 from selfattn.runs.task import task_of_settings
 from selfattn.tasks.dates import Dates
@@ -159,8 +159,8 @@ def test_a_byte_order_mark_says_the_encoding(tmp_path: Path, encoding: str) -> N
 def test_seen_compares_source_and_target() -> None:
     train = [Pair("May 1", "a"), Pair("STRASSE", "b")]
     test = [Pair("May 1", "a"), Pair("may 1", "a"), Pair("May 1", "other"), Pair("straße", "b")]
-    assert seen(test, train) == [True, False, False, False]
-    assert seen(test, train, casefold=True) == [True, True, False, True]
+    assert seen_in(test, train) == [True, False, False, False]
+    assert seen_in(test, train, casefold=True) == [True, True, False, True]
 
 
 def test_the_split_of_the_book_is_reproduced_line_by_line(shared_data: Callable[[str], Path]) -> None:
@@ -171,7 +171,7 @@ def test_the_split_of_the_book_is_reproduced_line_by_line(shared_data: Callable[
     train, test = book_split(numbered)
     rows = shared_data("dates/book_split_test.tsv").read_text(encoding="ascii").splitlines()[1:]
     expected = [tuple(map(int, row.split("\t"))) for row in rows]
-    columns = ([int(pair.tag) for pair in test], seen(test, train), seen(test, train, casefold=True))
+    columns = ([int(pair.tag) for pair in test], seen_in(test, train), seen_in(test, train, casefold=True))
     assert list(zip(*columns, strict=True)) == expected
     assert [column.count(False) for column in columns[1:]] == [3_595, 2_562]
 

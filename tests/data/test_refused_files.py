@@ -14,7 +14,7 @@ import pytest
 
 from selfattn.data.corpus import CleaningOptions, read_corpus
 from selfattn.data.pairs import Pair
-from selfattn.data.readers.groups import refuse_turned
+from selfattn.data.readers.groups import refuse_swapped
 from selfattn.data.readers.lines import (
     LearnedFile,
     checked_encoding,
@@ -304,12 +304,12 @@ def test_sides_that_names_turn_round_are_refused(tmp_path: Path) -> None:
     paths = write(tmp_path, {"a.ko": "가\n", "a.en": "Go.\n", "b.tgt": "c\n", "b.src": "d\n"})
     for turned, languages in ((paths[:2], ("en", "ko")), (paths[:2], ("English", "kor")), (paths[2:], None)):
         with pytest.raises(UserError, match=r"given as source, but .* is the target; turn them round"):
-            refuse_turned(turned, languages=languages)
-        refuse_turned(turned[::-1], languages=languages)
+            refuse_swapped(turned, languages=languages)
+        refuse_swapped(turned[::-1], languages=languages)
     with pytest.raises(UserError, match="`columns` en: given as target, but it is the source"):
-        refuse_turned([], ("x", "en"), ("en", "de"))
+        refuse_swapped([], ("x", "en"), ("en", "de"))
     for columns, known in ((("2", "1"), ("en", "de")), (("en", "de"), ("en", "en")), (("de", "en"), None)):
-        refuse_turned([tmp_path / "a.tsv"], columns, known)
+        refuse_swapped([tmp_path / "a.tsv"], columns, known)
 
 
 def test_a_training_refuses_what_its_files_cannot_be(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import training_parts as parts
 from selfattn.decoding.options import DecodingOptions
 from selfattn.decoding.texts import decode_texts
 from selfattn.errors import UserError
-from selfattn.processes import Stopped, first_interrupt, polled
+from selfattn.processes import Stopped, first_interrupt, polling
 from selfattn.runs.directory import CHECKPOINT, RunDirectory
 from selfattn.runs.run import Run
 from selfattn.training.checkpoint import CheckpointFile
@@ -102,7 +102,7 @@ def test_stopped_in_a_validation_it_validates_again(
 @pytest.mark.parametrize("beam", [1, 2])
 def test_decoding_stops_at_a_step(runs: dict[str, Run], beam: int) -> None:
     answers = iter([False, False, True])
-    with pytest.raises(Stopped), polled(lambda: next(answers)):
+    with pytest.raises(Stopped), polling(lambda: next(answers)):
         runs["transformer"].predict(["May 1, 2001"] * 3, DecodingOptions(beam=beam))
     assert next(answers, None) is None  # at the third step, none later
 

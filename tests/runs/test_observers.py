@@ -132,7 +132,7 @@ def test_a_terminal_has_bars(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
     monkeypatch.setenv("TERM", "xterm")
-    with console.counted("outer", 9), console.counted("inner") as tell:  # as encoding is within a training
+    with console.progress("outer", 9), console.progress("inner") as tell:  # as encoding is within a training
         tell(5)
     assert "outer" in terminal.getvalue()
     assert "inner" in terminal.getvalue()

@@ -19,7 +19,7 @@ from selfattn.data.batches import collate
 from selfattn.data.pairs import Example
 from selfattn.distributed import Processes
 from selfattn.errors import UserError
-from selfattn.processes import choose_device, is_main_process, launched
+from selfattn.processes import choose_device, is_main_process, rank_and_size
 from selfattn.runs.directory import RunDirectory, check_is_free
 from selfattn.runs.run import Run
 from selfattn.training.config import TrainingConfig
@@ -55,7 +55,7 @@ def test_auto_takes_what_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_first_process_looks_whether_there_is_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "config.json").write_text("{}")
     monkeypatch.setenv("RANK", "1")  # of another program: torchrun sets WORLD_SIZE as well
-    assert launched() == (0, 1)
+    assert rank_and_size() == (0, 1)
     with pytest.raises(UserError, match="holds other files"):
         check_is_free(tmp_path)
     monkeypatch.setenv("WORLD_SIZE", "2")
@@ -63,7 +63,7 @@ def test_the_first_process_looks_whether_there_is_room(tmp_path: Path, monkeypat
         is_main_process()
     monkeypatch.setenv("MASTER_ADDR", "127.0.0.1")
     monkeypatch.setenv("MASTER_PORT", "29500")
-    assert launched() == (1, 2)
+    assert rank_and_size() == (1, 2)
     assert not is_main_process()
     check_is_free(tmp_path)
     for rank, count, reason in (("2", "2", "RANK=2 with WORLD_SIZE=2"), ("1", "1", "RANK=1 with WORLD_SIZE=1")):

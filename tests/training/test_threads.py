@@ -18,7 +18,7 @@ from selfattn.experiments.queue import Runner, Workers
 from selfattn.models.build import build
 from selfattn.runs.directory import WEIGHTS
 from selfattn.runs.run import Run
-from selfattn.streams import GlobalStream, alone
+from selfattn.streams import GlobalStream, training_lock
 
 SETTINGS = ("encoder.dim=16", "decoder.dim=16", "encoder.num_layers=1", "encoder.dropout=0.3")
 
@@ -127,14 +127,14 @@ def test_who_waits_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     is_alone, may_end = Event(), Event()
 
     def hold() -> None:
-        with alone("first"), alone("first again"):
+        with training_lock("first"), training_lock("first again"):
             is_alone.set()
             may_end.wait()
 
     holder = Thread(target=hold)
     holder.start()
     is_alone.wait()
-    waiter = Thread(target=lambda: alone("runs/b").__enter__())
+    waiter = Thread(target=lambda: training_lock("runs/b").__enter__())
     waiter.start()
     while not (said := capsys.readouterr().err):
         pass

@@ -30,7 +30,7 @@ from selfattn.data.splits import EndlessSplits, FiniteSplits, Split, split_at, s
 from selfattn.errors import UserError
 
 
-def hashed(text: str) -> tuple[int, ...]:
+def hash_numbers(text: str) -> tuple[int, ...]:
     """Return four numbers of 64 bits, the same in every version of Python."""
     return struct.unpack(">4Q", hashlib.sha256(text.encode()).digest())
 
@@ -44,7 +44,7 @@ def split_of(day: date) -> Split:
         >>> split_of(date(2008, 11, 13))
         'train'
     """
-    return split_at(hashed(f"selfattn dates/{day.isoformat()}")[0] % 20)
+    return split_at(hash_numbers(f"selfattn dates/{day.isoformat()}")[0] % 20)
 
 
 def days_of(years: range) -> list[date]:
@@ -174,7 +174,7 @@ def draw_pairs(
     readers = Readers(readable) if len({form.locale for form in formats}) > 1 else None
     pairs = []
     for index in range(count if formats and days else 0):
-        kind, choice, number, _ = hashed(f"{name}/{index}")
+        kind, choice, number, _ = hash_numbers(f"{name}/{index}")
         form = formats[kind % len(formats)]
         pairs.append(write_pair(form, form.patterns[choice % len(form.patterns)], days[number % len(days)], readers))
     return pairs
@@ -240,7 +240,7 @@ class DateSource:
         return [self._pair(index) for index in range(start, start + count)]
 
     def _pair(self, index: int) -> Pair:
-        where, kind, choice, number = hashed(f"{self.seed}/{self.split}/{index}")
+        where, kind, choice, number = hash_numbers(f"{self.seed}/{self.split}/{index}")
         formats = self._formats[where % len(self.locales)]
         form = formats[kind % len(formats)]
         pattern = form.patterns[choice % len(form.patterns)]

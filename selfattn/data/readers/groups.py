@@ -24,7 +24,7 @@ def label_of(paths: Iterable[Path]) -> str:
     return ", ".join(path.name for path in paths)
 
 
-def grouped(files: Sequence[LearnedFile]) -> list[tuple[LearnedFile, ...]]:
+def group_files(files: Sequence[LearnedFile]) -> list[tuple[LearnedFile, ...]]:
     """Divide several files into groups.
 
     Files that hold pairs by themselves (`holds_pairs`) are groups of one. Others are read two by two, a source and its
@@ -152,7 +152,7 @@ def refuse_repeats(paths: Sequence[Path], content: Callable[[Path], str] = conte
             raise UserError(f"{second}: has the same content as {first}; leave it out")
 
 
-def refuse_turned(
+def refuse_swapped(
     paths: Sequence[Path], columns: Sequence[str] | None = None, languages: tuple[str, str] | None = None
 ) -> None:
     """Raise where names say that sources were given as targets, or targets as sources.
@@ -166,7 +166,7 @@ def refuse_turned(
         UserError: the name of a file, or of a column, says that it is the other side.
 
     Example:
-        >>> refuse_turned([Path("a.de"), Path("a.en")], languages=("en", "de"))
+        >>> refuse_swapped([Path("a.de"), Path("a.en")], languages=("en", "de"))
         Traceback (most recent call last):
         selfattn.errors.UserError: a.de: given as source, but de is the target; turn them round, or the languages
     """

@@ -118,7 +118,7 @@ def inner_name(path: Path) -> Path:
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[BinaryIO]:
+def open_bytes(path: Path) -> Iterator[BinaryIO]:
     """Open a file inside a ``with`` block, unpacked as its name says.
 
     Raises:
@@ -156,7 +156,7 @@ def content_sha256(path: Path) -> str:
     Raises:
         UserError: see `opened`.
     """
-    with opened(path) as file:
+    with open_bytes(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]  # it has readinto
 
 
@@ -242,7 +242,7 @@ def lines_of(path: Path, encoding: str | None = None) -> Iterator[str]:
         ...     list(lines_of(path))
         ['one', 'two']
     """
-    with opened(path) as file:
+    with open_bytes(path) as file:
         used = _encoding_of(path, file.read(_BLOCK), encoding)
         file.seek(0)
         with io.TextIOWrapper(file, used, "surrogateescape", newline="\n") as text:
@@ -417,7 +417,7 @@ def likely_encoding(path: Path) -> str | None:
     Raises:
         UserError: see `lines_of`.
     """
-    with opened(path) as file:
+    with open_bytes(path) as file:
         used = _encoding_of(path, file.read(_BLOCK), None)
     if used != "utf-8":
         return used

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol, Self
 
 from selfattn.data.pairs import Pair, clean_text
-from selfattn.data.readers.groups import GROUPING, grouped, label_of, refuse_repeats
+from selfattn.data.readers.groups import GROUPING, group_files, label_of, refuse_repeats
 from selfattn.data.readers.lines import BAD_BYTE, LearnedFile, checked_encoding, encoding_advice
 from selfattn.data.readers.rows import (
     FORMAT_NAMES,
@@ -27,7 +27,7 @@ from selfattn.data.readers.rows import (
     is_encodable,
     understand,
 )
-from selfattn.errors import SettingError, UserError, described, number_of
+from selfattn.errors import SettingError, UserError, describe_error, number_of
 from selfattn.settings import shown
 
 _ADVICE = "mend the line, or take it out"
@@ -169,7 +169,7 @@ class PairFiles:
         if not self.paths:
             raise SettingError(f"`data`: no file; {GROUPING}")
         refuse_repeats(self.paths, {file.path: file.content_sha256 for file in self.files}.__getitem__)
-        return grouped(self.files)
+        return group_files(self.files)
 
     @cached_property
     def _understood(self) -> list[Understood | None]:
@@ -372,7 +372,8 @@ class PairFiles:
                     columns = self.columns or of_run.columns
                     return replace(self, columns=columns, encoding=self.encoding or of_run.encoding)
         except (AttributeError, LookupError, TypeError) as error:  # JSON values of another form
-            raise UserError(f"the settings of the run's data are broken ({described(error)}); train again") from None
+            reason = describe_error(error)
+            raise UserError(f"the settings of the run's data are broken ({reason}); train again") from None
         return self
 
 
