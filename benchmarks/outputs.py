@@ -20,7 +20,7 @@ import numpy.typing as npt
 from selfattn.comparison.packed import read_carried
 from selfattn.comparison.plan import read_plan
 from selfattn.comparison.record import outputs_of
-from selfattn.comparison.report import unpacked
+from selfattn.comparison.report import unpack
 from selfattn.comparison.tested import read_runs
 from selfattn.evaluation.metrics import Metric, make_metric
 from selfattn.evaluation.significance import score_counts
@@ -63,7 +63,7 @@ def drawn(counts: Array, rng: np.random.Generator) -> tuple[Array, Array]:
 
 def rows(path: Path, metric: Metric, repeats: int) -> Iterator[str]:
     """Yield a line for each model of an archive."""
-    with unpacked(path) as (folder, _):
+    with unpack(path) as (folder, _):
         carried = read_carried(folder)
         outputs = carried.outputs() if carried else outputs_of(read_runs(folder, read_plan(folder)))
     rng = np.random.default_rng(0)

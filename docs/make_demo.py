@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from selfattn.demo.page import page_of, read_page
-from selfattn.report.pictures import embedded
+from selfattn.report.pictures import embed_json
 from selfattn.runs.attention_view import AttentionView
 
 HERE = Path(__file__).parent / "demo"
@@ -46,7 +46,7 @@ def renewed_explorer(page: str) -> str:
     assert data is not None
     assert today is not None
     words = json.loads(today[0])["words"]
-    return _DATA.sub(lambda _: embedded(json.loads(data[0]) | {"words": words}), page, count=1)
+    return _DATA.sub(lambda _: embed_json(json.loads(data[0]) | {"words": words}), page, count=1)
 
 
 def renewed_notebook(path: Path) -> str:

@@ -106,7 +106,7 @@ class Processes:
             distributed.all_gather_object(values, value)
         return values
 
-    def joined(self, items: Sequence[_T]) -> list[_T]:
+    def gather_items(self, items: Sequence[_T]) -> list[_T]:
         """Return all items in their order, given this process's share of them, see :meth:`share_of`.
 
         Raises:

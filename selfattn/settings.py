@@ -137,7 +137,7 @@ _KINDS: dict[Any, tuple[Any, str]] = {
 }
 
 
-def changed(options: Any) -> dict[str, Any]:
+def non_default(options: Any) -> dict[str, Any]:
     """Return the fields of a dataclass that differ from their defaults.
 
     Example:
@@ -145,7 +145,7 @@ def changed(options: Any) -> dict[str, Any]:
         ... class Size:
         ...     width: int = 3
         ...     height: int = 5
-        >>> changed(Size(height=7))
+        >>> non_default(Size(height=7))
         {'height': 7}
     """
     defaults = {
@@ -303,7 +303,7 @@ def check_options(options: Any) -> None:
         SettingError: a field has another type or is out of range, or an option has no effect.
     """
     check_bounds(options)
-    check_conditions(changed(options), options, options.conditions)
+    check_conditions(non_default(options), options, options.conditions)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -38,7 +38,7 @@ def _check_text(text: str) -> None:
         raise ValueError("expected a text in UTF-8, got half of a character (a surrogate)") from None
 
 
-def checked(type_: Any, tokens: Sequence[Token]) -> Any:
+def convert_option(type_: Any, tokens: Sequence[Token]) -> Any:
     """Convert the value of an option as cyclopts does, which alone would round 1.5 to 2 and read "" as "."."""
     text = tokens[0].value
     kinds = typing.get_args(type_)
@@ -214,7 +214,7 @@ def make_app(name: str, *, help: str) -> App:
         name=name,
         help=help,
         version=__version__,
-        default_parameter=Parameter(converter=checked, negative=(), show_default=_default_text),
+        default_parameter=Parameter(converter=convert_option, negative=(), show_default=_default_text),
         help_format="plaintext",
         result_action="return_value",
         exit_on_error=False,
@@ -230,11 +230,11 @@ def _default_text(value: Any) -> str | None:
     return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
-def unwrapped(docstring: str) -> str:
+def unwrap(docstring: str) -> str:
     """Put each paragraph, and each description of an argument, on one line, for the terminal to wrap.
 
     Example:
-        >>> unwrapped("Do this\\nand that.")
+        >>> unwrap("Do this\\nand that.")
         'Do this and that.'
     """
     text = re.sub(r"\n {8,}", " ", inspect.cleandoc(docstring))
@@ -243,7 +243,7 @@ def unwrapped(docstring: str) -> str:
 
 def command(function: Command) -> Command:
     """Let the terminal wrap the help of a command."""
-    function.__doc__ = unwrapped(function.__doc__ or "")
+    function.__doc__ = unwrap(function.__doc__ or "")
     return function
 
 

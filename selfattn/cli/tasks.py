@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from cyclopts import App, Parameter
 
 from selfattn.cli.config import MakeCommands, read_recipe
-from selfattn.cli.options import changed_settings, check_language, command, make_app, parameters_of, takes, unwrapped
+from selfattn.cli.options import changed_settings, check_language, command, make_app, parameters_of, takes, unwrap
 from selfattn.codec import encode
 from selfattn.comparison.options import CompareOptions, OutputsOptions, ScoresOptions, systems_of
 from selfattn.data.readers.groups import named_sets
@@ -46,7 +46,7 @@ def add_tasks(group: App, arguments: Sequence[str], make_commands: MakeCommands)
             group.command(train_command(task) if is_training else compare_command(task), name=name)
         else:
             help = task.train_help if is_training else task.compare_help
-            group.command(make_app(name, help=unwrapped(help or task.__doc__ or "")))
+            group.command(make_app(name, help=unwrap(help or task.__doc__ or "")))
     if is_training:
         return
     for judge in (outputs, scores):
@@ -73,7 +73,7 @@ def train_command(task: type[TaskData]) -> Callable[..., None]:
             out = settings["out"]
             say(f"{out}: done; try: {command_line(f'{task.suggested} {shlex.quote(str(out))}', {})}")
 
-    run.__doc__ = unwrapped(task.train_help or task.__doc__ or "")
+    run.__doc__ = unwrap(task.train_help or task.__doc__ or "")
     return run
 
 
@@ -103,7 +103,7 @@ def compare_command(task: type[TaskData]) -> Callable[..., None]:
             raise
         _print_summary(record, files, settings)
 
-    run.__doc__ = unwrapped(task.compare_help or task.__doc__ or "")
+    run.__doc__ = unwrap(task.compare_help or task.__doc__ or "")
     return run
 
 
@@ -225,5 +225,5 @@ def together_command(make_commands: MakeCommands) -> Callable[..., dict[str, Any
             lines += [*together_lines(verdict, lang), ""]
         return [*lines, *remarks(records, lang)]
 
-    together.__doc__ = unwrapped(together.__doc__ or "")
+    together.__doc__ = unwrap(together.__doc__ or "")
     return together

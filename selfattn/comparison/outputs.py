@@ -25,7 +25,7 @@ from selfattn.report.write import ReportFiles
 from selfattn.results.quality import BucketGroup, NgramGroup
 from selfattn.results.record import Recomputation, Record
 from selfattn.runs.task import TaskData
-from selfattn.settings import changed, command_line, divide
+from selfattn.settings import command_line, divide, non_default
 from selfattn.words.messages import SOURCE, message
 
 TextSource: TypeAlias = str | Path | Sequence[str]
@@ -88,7 +88,7 @@ def compare_outputs(
     given = {"metric": metric, "out": out, "language": language, "margin": margin, "encoding": encoding, "lang": lang}
     given |= {name: _label(text) for name, text in texts.items()} | {"system": tuple(_systems(systems))}
     options = OutputsOptions(**divide(given, OutputsOptions)[0])
-    command = command_line("compare outputs", changed(options))
+    command = command_line("compare outputs", non_default(options))
     check_report_place(options.out, command)
     used = checked_encoding(encoding)
     files: dict[str, Any] = {name: _read(text, used) for name, text in texts.items() if text is not None}
@@ -104,7 +104,7 @@ def compare_outputs(
     say(message("progress.outputs", **{name: f"{count:,}" for name, count in counts.items()}).say(options.lang))
     if training is not None:
         judged = replace(judged, words=judged.word_counts(training))
-    return publish(judged.record(), judged.packed(), options.out, options.lang, judged.outputs())
+    return publish(judged.record(), judged.pack(), options.out, options.lang, judged.outputs())
 
 
 @dataclass(frozen=True)
@@ -256,12 +256,12 @@ class Judged(Plain):
         words, ngrams = word_analyses(task, outputs, [task.repeats(pair) for pair in outputs.first.pairs])
         return replace(record, buckets=(*record.buckets, words), ngrams=ngrams)
 
-    def packed(self) -> dict[str, bytes]:
+    def pack(self) -> dict[str, bytes]:
         """Return everything as one file."""
         return {JUDGED: line_of(self).encode()}
 
     @classmethod
-    def unpacked(cls, folder: Path) -> Self:
+    def unpack(cls, folder: Path) -> Self:
         """Read what was packed, and is unpacked in a directory.
 
         Raises:

@@ -12,7 +12,7 @@ from selfattn.comparison.analysis import measure
 from selfattn.comparison.check import pairs_digest, read_published
 from selfattn.comparison.plan import ComparisonPlan, read_plan
 from selfattn.comparison.record import make_record
-from selfattn.comparison.report import PACKED, check_report_place, unpacked
+from selfattn.comparison.report import PACKED, check_report_place, unpack
 from selfattn.comparison.tested import RunOnDisk, RunOutputs, RunTable, by_model, read_runs
 from selfattn.errors import UserError
 from selfattn.evaluation.gates import output_gates
@@ -33,7 +33,7 @@ def record_of(folder: Path, sha256: str) -> Record:
     """Make the record again of what was packed, with every score computed from the outputs.
 
     Args:
-        folder: see :func:`selfattn.comparison.report.unpacked`.
+        folder: see :func:`selfattn.comparison.report.unpack`.
         sha256: of what is packed.
     """
     if external := read_external(folder):
@@ -145,8 +145,8 @@ def read_external(folder: Path) -> outputs.Judged | scores.JudgedScores | None:
         UserError: what is there is damaged.
     """
     if (folder / outputs.JUDGED).is_file():
-        return outputs.Judged.unpacked(folder)
-    return scores.JudgedScores.unpacked(folder) if (folder / scores.JUDGED).is_file() else None
+        return outputs.Judged.unpack(folder)
+    return scores.JudgedScores.unpack(folder) if (folder / scores.JUDGED).is_file() else None
 
 
 def rewrite_external(folder: Path, out: Path, lang: str = SOURCE) -> tuple[Record, ReportFiles]:
@@ -162,7 +162,7 @@ def rewrite_external(folder: Path, out: Path, lang: str = SOURCE) -> tuple[Recor
     """
     record = read_record(folder / RESULTS)
     check_report_place(out, record.command)
-    with unpacked(folder / PACKED) as (files, sha256):
+    with unpack(folder / PACKED) as (files, sha256):
         judged = read_external(files) if sha256 == record.outputs_sha256 else None
         if judged is None:
             raise UserError(f"{folder / PACKED}: is not that of {folder / RESULTS}; compare again")

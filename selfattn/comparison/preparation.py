@@ -31,7 +31,7 @@ from selfattn.results.record import Matching
 from selfattn.runs.record import used_plugins
 from selfattn.runs.task import Resource, TaskData, decided_by, headline, make_task, metric_names, task_class
 from selfattn.runs.train import with_settings
-from selfattn.settings import Settings, changed, check_conditions, command_line, divide
+from selfattn.settings import Settings, check_conditions, command_line, divide, non_default
 from selfattn.training.config import TrainingConfig
 
 _LENGTH = ("epochs", "max_steps", "items_per_epoch")  # settings that decide the length of a training
@@ -63,7 +63,7 @@ def prepare(task: str | TaskData, settings: Settings) -> tuple[TrainingRunner, d
         usual_training = _towards_target(task, options, of_training) | not_length
     recorded = _to_record(options, CompareOptions(**usual))
     options = _completed(options, of_comparison, of_training)
-    check_conditions(changed(options).keys() & of_comparison.keys(), options, CompareOptions.conditions)
+    check_conditions(non_default(options).keys() & of_comparison.keys(), options, CompareOptions.conditions)
     if options.metric is not None:
         task = decided_by(task, options.metric)
     given = recorded | of_training

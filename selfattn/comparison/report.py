@@ -203,7 +203,7 @@ def archive(files: Mapping[str, bytes]) -> bytes:
 
 
 @contextmanager
-def unpacked(path: Path) -> Iterator[tuple[Path, str]]:
+def unpack(path: Path) -> Iterator[tuple[Path, str]]:
     """Unpack files into a directory that is removed afterwards.
 
     Returns:

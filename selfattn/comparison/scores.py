@@ -35,7 +35,7 @@ from selfattn.report.sections.quality import summary
 from selfattn.report.write import ReportFiles, latex_of
 from selfattn.results.quality import Better, Estimate, PairTest, Unit, Word
 from selfattn.results.record import Recomputation, Record
-from selfattn.settings import changed, command_line, divide
+from selfattn.settings import command_line, divide, non_default
 from selfattn.words.messages import SOURCE, message
 
 KIND = "scores"  # the task of a record
@@ -98,14 +98,14 @@ def compare_scores(
     given = {"out": out, "better": better, "unit": unit, "leave_out": leave_out, "margin": margin, "lang": lang}
     options = ScoresOptions(**divide(given, ScoresOptions)[0])
     label = label_of(scores)
-    command = command_line(f"compare scores {shlex.quote(label)}", changed(options))
+    command = command_line(f"compare scores {shlex.quote(label)}", non_default(options))
     check_report_place(options.out, command)
     read_as = {name: getattr(options, name) for name in ("better", "unit", "leave_out", "margin")}
     judged = JudgedScores(**made_now(command), label=label, **read_as, content=as_parquet(scores))
     systems = judged.table.cells.systems
     counts = {"systems": len(systems), "files": sum(map(len, systems.values())), "items": len(judged.table.cells.items)}
     say(message("progress.outputs", **{name: f"{count:,}" for name, count in counts.items()}).say(options.lang))
-    return publish(judged.record(), judged.packed(), options.out, options.lang)
+    return publish(judged.record(), judged.pack(), options.out, options.lang)
 
 
 @dataclass(frozen=True)
@@ -148,12 +148,12 @@ class JudgedScores(Plain):
         made = {name: getattr(self, name) for name in ("command", "created", "environment", "margin")}
         return replace(self.table.record, **made)
 
-    def packed(self) -> dict[str, bytes]:
+    def pack(self) -> dict[str, bytes]:
         """Return the files from which the same is made again, by name."""
         return {JUDGED: line_of(replace(self, content=None)).encode(), _TABLE: self.content or b""}
 
     @classmethod
-    def unpacked(cls, folder: Path) -> Self:
+    def unpack(cls, folder: Path) -> Self:
         """Read what was packed, and is unpacked in a directory.
 
         Raises:

@@ -13,7 +13,7 @@ from typing import Any
 from selfattn.codec import short
 from selfattn.comparison.packed import made_again, read_external, record_of
 from selfattn.comparison.plan import ComparisonPlan, planned_trials, read_plan
-from selfattn.comparison.report import PACKED, archive, packed_files, unpacked
+from selfattn.comparison.report import PACKED, archive, packed_files, unpack
 from selfattn.comparison.tested import Prediction, RunOnDisk, RunOutputs, RunTable, read_runs
 from selfattn.comparison.trainings import ENDED
 from selfattn.decoding.options import DecodingOptions
@@ -55,7 +55,7 @@ def verify(place: Path, items: int | None = None) -> Iterator[Recomputation]:
     record = read_record(file)
     start = "" if file.name == RESULTS else f"{file.stem}-"
     packed = file.with_name(start + PACKED)
-    with unpacked(packed) as (folder, sha256):
+    with unpack(packed) as (folder, sha256):
         if sha256 != record.outputs_sha256:
             yield Recomputation(packed.name, ("is not what was packed for this record",), 1)
             return

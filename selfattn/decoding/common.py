@@ -108,7 +108,7 @@ def in_batches(
             places = [order[place] for place in batch.indices]
             computed.append((places, compute(batch.to(model.device), places)))
     by_place: dict[int, T] = {}
-    for places, values in processes.joined(computed):
+    for places, values in processes.gather_items(computed):
         by_place |= dict(zip(places, values, strict=True))
     return [by_place[place] for place in range(len(examples))]
 

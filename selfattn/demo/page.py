@@ -18,7 +18,7 @@ from selfattn.errors import UserError
 from selfattn.files import write_text, writing
 from selfattn.models.config import config_to_dict
 from selfattn.ownership import check_ours
-from selfattn.report.pictures import Signs, asset, digest, embedded, templates
+from selfattn.report.pictures import Signs, asset, digest, embed_json, templates
 from selfattn.runs.load import load
 from selfattn.runs.run import Run
 from selfattn.tokenizers.kept import KeptTokenizer
@@ -128,8 +128,8 @@ def page_of(
         "style_hash": digest(style),
         "script": Markup(script),
         "script_hash": digest(script),
-        "data": embedded({"words": words, "version": __version__, "examples": list(examples)}),
-        "models": [embedded(model) for model in models],
+        "data": embed_json({"words": words, "version": __version__, "examples": list(examples)}),
+        "models": [embed_json(model) for model in models],
     }
     return templates(_HOME).get_template("page.html.j2").render(context) + "\n"
 

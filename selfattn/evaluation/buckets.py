@@ -18,7 +18,7 @@ from selfattn.data.pairs import Pair, Span, compose
 from selfattn.evaluation.metrics import Array, ExactMatch, ItemTest, Metric, WordRecall, of_each, words_of
 from selfattn.evaluation.significance import RunScores, Tunings, estimate, score_counts
 from selfattn.evaluation.variances import ALPHA, LEVEL
-from selfattn.results.quality import Bucket, BucketGroup, Ngram, NgramGroup, separated
+from selfattn.results.quality import Bucket, BucketGroup, Ngram, NgramGroup, are_separated
 
 # How often training shows a word: never, hardly, sometimes, often. Both ends belong to the bin.
 FREQUENCIES: Sequence[tuple[int, int | None]] = ((0, 0), (1, 5), (6, 50), (51, None))
@@ -363,7 +363,7 @@ def ngram_differences(
         means = [sum(each) / len(each) for each in runs]
         if means[0] != means[1]:
             score = (means[0] + 1) / (means[0] + means[1] + 2)
-            apart = separated(*runs)
+            apart = are_separated(*runs)
             ngrams.append(Ngram(" ".join(gram), total[gram], means[0], means[1], score, apart))
     by_score = sorted(ngrams, key=lambda gram: (-gram.score, -gram.first, len(gram.text), gram.text))
     least = sorted(ngrams, key=lambda gram: (gram.score, -gram.second, len(gram.text), gram.text))

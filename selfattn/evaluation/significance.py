@@ -38,7 +38,7 @@ from selfattn.evaluation.variances import (
     tuning_means,
     variances,
 )
-from selfattn.results.quality import MIN_SEEDS, Better, Comparison, Estimate, LogOdds, PairTest, Word, separated
+from selfattn.results.quality import MIN_SEEDS, Better, Comparison, Estimate, LogOdds, PairTest, Word, are_separated
 
 Tunings = Mapping[str, Sequence[Hashable]]
 """For each model a label for each run: that of its tuning."""
@@ -280,7 +280,7 @@ class RunScores:
             p,
             "not told apart",
             p_items,
-            separated=separated(*(values.tolist() for values in units)),
+            separated=are_separated(*(values.tolist() for values in units)),
             better=self.better,
             odds=odds,
             seeds=min(map(len, units)),

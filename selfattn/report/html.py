@@ -22,7 +22,7 @@ from selfattn.report.pictures import (
     attention_svg,
     curves,
     digest,
-    embedded,
+    embed_json,
     label_margin,
     pieces,
     shown,
@@ -92,7 +92,7 @@ def _render(template: str, lang: str, signs: Signs, maps: AttentionExplorer, **c
         "script": Markup(script),
         "script_hash": digest(script),
         # Called at the end of the page, for only then its words are known.
-        "data": lambda: embedded({"texts": translator.table, "langs": LANGS, "words": words, "explorer": explorer}),
+        "data": lambda: embed_json({"texts": translator.table, "langs": LANGS, "words": words, "explorer": explorer}),
     }
     return templates().get_template(f"{template}.html.j2").render(context) + "\n"
 

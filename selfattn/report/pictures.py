@@ -138,7 +138,7 @@ def asset(name: str, package: str = HOME) -> str:
     return resources.files(package).joinpath("templates", name).read_text(encoding="utf-8")
 
 
-def embedded(data: Any) -> Markup:
+def embed_json(data: Any) -> Markup:
     """JSON that cannot end its script element."""
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e"))

@@ -22,7 +22,7 @@ from selfattn.report.numbers import (
     score_text,
 )
 from selfattn.results.plan import PlanCheck
-from selfattn.results.quality import BudgetDifference, Estimate, PairTest, Unit, between, is_estimable, separated
+from selfattn.results.quality import BudgetDifference, Estimate, PairTest, Unit, are_separated, find_pair, is_estimable
 from selfattn.results.record import Gate, Model, Record, TuningTrial
 from selfattn.words.messages import SOURCE, Message, TextLike, has_text, message, name_key, phrase
 
@@ -134,7 +134,7 @@ def record_scale(record: Record, values: Iterable[float] | None = None) -> Scale
 def pair_test(record: Record, first: Model, second: Model) -> PairTest:
     """Return the test of two models in the headline metric, from the first's side."""
     tests = (test for test in record.pairs if test.metric == record.headline.metric)
-    return between(tests, first.name, second.name)
+    return find_pair(tests, first.name, second.name)
 
 
 def standing_on_items(test: PairTest) -> OnItems:
@@ -346,7 +346,7 @@ def budget_outcomes(record: Record) -> list[Message]:
         key = "budgets.same"
         if difference.low > 0 or difference.high < 0:
             key = "budgets.better"
-        elif all(runs) and separated(*runs):
+        elif all(runs) and are_separated(*runs):
             key = "budgets.apart"
         values = {
             "training": amount_of_training(record, cell.budget),
@@ -360,10 +360,10 @@ def budget_outcomes(record: Record) -> list[Message]:
     return [*sentences, message(f"budgets.{budgets.crossing.kind}", a=a, b=b)]
 
 
-def listed(parts: Sequence[TextLike]) -> TextLike:
+def enumeration(parts: Sequence[TextLike]) -> TextLike:
     """Return an enumeration with "and" before the last part."""
     *others, last = parts
-    return message("and", others=listed(others), last=last) if others else last
+    return message("and", others=enumeration(others), last=last) if others else last
 
 
 def share(budget: float) -> str:

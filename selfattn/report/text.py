@@ -54,11 +54,11 @@ def plain(text: str) -> str:
     return _SPECIAL.sub(lambda special: "\\" + special[0], " ".join(text.splitlines()))
 
 
-def wrapped(text: str) -> str:
+def wrap_text(text: str) -> str:
     """Break a paragraph or an item of a list into lines; what it says stays the same.
 
     Example:
-        >>> wrapped("- " + "word " * 26).splitlines()[1]
+        >>> wrap_text("- " + "word " * 26).splitlines()[1]
         '  word word word'
     """
     indent = "  " if text.startswith("- ") else ""
@@ -116,15 +116,15 @@ class MarkdownPage:
                 parts = [*map(self.say, block.sentences), plain(block.code)]
                 if block.link and not block.link[1].startswith("#"):
                     parts.append(f"[{self.say(block.link[0])}]({block.link[1]})")
-                return wrapped(" ".join(filter(None, parts)))
+                return wrap_text(" ".join(filter(None, parts)))
             case b.Heading():
                 self.nested = True
-                texts = f"{'#' * self.level} {self.say(block.text)}", wrapped(self.say(block.aside))
+                texts = f"{'#' * self.level} {self.say(block.text)}", wrap_text(self.say(block.aside))
                 return "\n\n".join(filter(None, texts))
             case b.Items():
-                return "\n".join(wrapped(f"- {self.say(item)}") for item in block.items)
+                return "\n".join(wrap_text(f"- {self.say(item)}") for item in block.items)
             case b.Facts():
-                return "\n".join(wrapped(f"- {self.say(name)}: {self.cell(value)}") for name, value in block.facts)
+                return "\n".join(wrap_text(f"- {self.say(name)}: {self.cell(value)}") for name, value in block.facts)
             case b.Code():
                 fence = "`" * max(3, *(len(run) + 1 for run in re.findall("`+", block.text)), 3)
                 return f"{fence}\n{block.text}\n{fence}"
@@ -135,7 +135,7 @@ class MarkdownPage:
             case b.Table():
                 return self.table(block) if block.rows else ""
             case b.AttentionExplorer():
-                return wrapped(self.say(message("markdown.maps")))
+                return wrap_text(self.say(message("markdown.maps")))
             case _:
                 return self.all(without_pictures(block))
 
@@ -148,7 +148,7 @@ class MarkdownPage:
             plain(" · ".join(badge.text.say(self.lang) for badge in block.badges)),
             plain(" · ".join(block.origin)),
         )
-        return "\n\n".join((f"# {self.say(block.question)}", *map(wrapped, filter(None, texts))))
+        return "\n\n".join((f"# {self.say(block.question)}", *map(wrap_text, filter(None, texts))))
 
     def table(self, block: b.Table) -> str:
         """Draw a table."""

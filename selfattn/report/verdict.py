@@ -106,7 +106,7 @@ class PairVerdict:
         values: dict[str, TextLike] = {}
         for side, key, model in (("first", "a", self.first), ("second", "b", self.second)):
             metrics = [ranking.named(record, "metric", metric) for metric, name in names.items() if name == model.name]
-            values |= {side: display_name(record, model), key: ranking.listed(metrics)}
+            values |= {side: display_name(record, model), key: ranking.enumeration(metrics)}
         return [message("verdict.metrics", **values)]
 
     def margin(self) -> list[Message]:
@@ -135,11 +135,11 @@ _DIGITS = 3  # of a number of examples
 _EDGE = 0.05  # of the range of a setting
 
 
-def rounded(count: float) -> int:
+def round_count(count: float) -> int:
     """Return a number of examples in three digits.
 
     Example:
-        >>> rounded(15_733), rounded(5_280)
+        >>> round_count(15_733), round_count(5_280)
         (15700, 5280)
     """
     return round(float(f"{count:.{_DIGITS}g}"))
@@ -147,7 +147,7 @@ def rounded(count: float) -> int:
 
 def examples_text(record: Record, count: float) -> Message:
     """Return a number of examples in the words of the task, such as "5,280 dates"."""
-    return in_task_words(record, "pairs", count=f"{rounded(count):,}")
+    return in_task_words(record, "pairs", count=f"{round_count(count):,}")
 
 
 def times_text(test: RatioTest) -> str:
@@ -369,7 +369,7 @@ def _field_sentence_on_items(record: Record, best: Model, further: Sequence[Mode
     values["scores"] = ranking.scores(record, [best, *further])
     if not near:
         return message("verdict.file.field.best", **values)
-    names = ranking.listed([display_name(record, model) for model in near])
+    names = ranking.enumeration([display_name(record, model) for model in near])
     return message("verdict.file.field.close", names=names, **values)
 
 

@@ -266,7 +266,7 @@ class Comparison(Plain):
         Raises:
             KeyError: there is no such pair.
         """
-        return between(self.pairs, first, second)
+        return find_pair(self.pairs, first, second)
 
 
 @dataclass(frozen=True)
@@ -324,11 +324,11 @@ class OverTasks(Plain):
     improvement: Estimate
 
 
-def separated(first: Sequence[float], second: Sequence[float]) -> bool:
+def are_separated(first: Sequence[float], second: Sequence[float]) -> bool:
     """Say whether every run of one model scores above every run of the other. That is never called "no difference".
 
     Example:
-        >>> separated([0.5, 0.6], [0.7, 0.8]), separated([0.5, 0.7], [0.7, 0.8])
+        >>> are_separated([0.5, 0.6], [0.7, 0.8]), are_separated([0.5, 0.7], [0.7, 0.8])
         (True, False)
     """
     return bool(min(first) > max(second) or max(first) < min(second))
@@ -543,10 +543,10 @@ class Target(Plain):
 
     def pair(self, first: str, second: str) -> RatioTest:
         """Return the test of two models, from the first's side."""
-        return between(self.pairs, first, second)
+        return find_pair(self.pairs, first, second)
 
 
-def between(tests: Iterable[PairOrRatio], first: str, second: str) -> PairOrRatio:
+def find_pair(tests: Iterable[PairOrRatio], first: str, second: str) -> PairOrRatio:
     """Return the test of two models, from the first's side.
 
     Raises:

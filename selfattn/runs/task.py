@@ -37,7 +37,7 @@ from selfattn.models.families import USUAL
 from selfattn.registry import TASKS
 from selfattn.results.subject import NO_SUBJECT, Baseline, Subject
 from selfattn.runs.record import RunConfig, contents_in, options_of_data
-from selfattn.settings import Condition, changed, divide, shown
+from selfattn.settings import Condition, divide, non_default, shown
 from selfattn.training.config import TrainingConfig
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ class TaskData:
 
     def changed_options(self) -> dict[str, Any]:
         """Return the options that differ from their defaults."""
-        return changed(self.options) | changed(self.test_options)
+        return non_default(self.options) | non_default(self.test_options)
 
     def pair(self, chance: random.Random) -> Pair:
         """Draw a pair, for a task with generated pairs.

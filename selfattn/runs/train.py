@@ -16,7 +16,7 @@ from selfattn.models.config import ModelConfig, override
 from selfattn.registry import METRICS
 from selfattn.runs.options import TrainOptions, TrainSettings
 from selfattn.runs.task import TaskData, make_task, task_class
-from selfattn.settings import Settings, changed, check_conditions, command_line, divide, shown
+from selfattn.settings import Settings, check_conditions, command_line, divide, non_default, shown
 from selfattn.streams import training_lock
 from selfattn.training.config import TrainingConfig, TrainingSettings
 
@@ -124,7 +124,7 @@ def train(
         "target": options.target_embeddings,
     }
     vectors = {side: path for side, path in sides.items() if path is not None}
-    chosen = {name: value for name, value in changed(options).items() if name not in _NOT_THE_RESULT} | of_training
+    chosen = {name: value for name, value in non_default(options).items() if name not in _NOT_THE_RESULT} | of_training
     if preset == task.model:
         chosen.pop("model", None)
     config = RunConfig(
@@ -292,8 +292,8 @@ def merge_settings(
         for field in fields(kind):
             if field.name in settings:
                 raise SettingError(f"`{field.name}`: beside `options`; set it there")
-        settings |= changed(options)
-    of_task = changed(task_options) if isinstance(task_options, task_kinds) else task_options
+        settings |= non_default(options)
+    of_task = non_default(task_options) if isinstance(task_options, task_kinds) else task_options
     groups = {"training": _by_name("training", training), "task_options": _by_name("task_options", of_task)}
     if "seed" in groups["training"]:
         raise SettingError("`seed`: it is no part of `training`; give it beside")

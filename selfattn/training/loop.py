@@ -586,4 +586,4 @@ def _over_batches(
             poll()
             with torch.autocast(device.type, torch.bfloat16, enabled=config.precision == "bfloat16"):
                 counts.append(measure(batch.to(device)))
-    return processes.joined(counts)
+    return processes.gather_items(counts)

@@ -24,7 +24,7 @@ from selfattn.evaluation.variances import compare_arrivals
 from selfattn.models.families import PRESETS
 from selfattn.registry import TASKS
 from selfattn.report.text import markdown_of
-from selfattn.report.verdict import rounded, times_text, verdict
+from selfattn.report.verdict import round_count, times_text, verdict
 from selfattn.report.write import document
 from selfattn.results.quality import ModelArrivals, RatioTest, Target
 from selfattn.results.record import read_record
@@ -243,7 +243,7 @@ def test_the_answer_says_what_the_numbers_carry(finished, test, words):
 
 
 def test_numbers_have_three_digits_ratios_two():
-    assert (rounded(5280), rounded(15_733)) == (5280, 15_700)
+    assert (round_count(5280), round_count(15_733)) == (5280, 15_700)
     assert times_text(RatioTest("a", "b", 1.62, "", 0.01, 0.01, "worse", 1.38, 1.91)) == "1.6 [1.4,\u00a01.9]"
 
 

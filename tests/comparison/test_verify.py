@@ -19,7 +19,7 @@ from selfattn.comparison import check as sealing
 from selfattn.comparison import report as packed
 from selfattn.comparison.outputs import compare_outputs
 from selfattn.comparison.packed import CARRIED, record_of
-from selfattn.comparison.report import PACKED, unpacked
+from selfattn.comparison.report import PACKED, unpack
 from selfattn.comparison.verify import compare_records, verify
 from selfattn.errors import UserError
 from selfattn.report.write import RESULTS
@@ -106,7 +106,7 @@ PUBLISHED = [*REPORTS.glob("*.json"), *REPORTS.glob("*/results.json")]
 def test_published_reports_are_listed_with_their_plans_and_what_is_packed(path: Path) -> None:
     record, name = read_record(path), path.stem
     seal = record.seal
-    with unpacked(path.with_name(f"{name}-{PACKED}")) as (_, sha256):
+    with unpack(path.with_name(f"{name}-{PACKED}")) as (_, sha256):
         assert record.outputs_sha256 == sha256
     plan = {"sha256": seal.sha256, "created": seal.created} | ({"packed": sha256} if record.carried else {})
     assert json.loads(sealing.PUBLISHED.read_text())[name] == plan
@@ -129,7 +129,7 @@ def test_who_changes_what_was_carried_over_is_seen(tmp_path: Path) -> None:
             for answer in run["answers"] if run["model"] == "transformer" else ():
                 answer["output"] = answer["target"]
 
-    with unpacked(REPORTS / f"pronunciation-{PACKED}") as (folder, _):
+    with unpack(REPORTS / f"pronunciation-{PACKED}") as (folder, _):
         edit(folder / CARRIED, with_right_outputs)
         sha256 = packed.pack({CARRIED: (folder / CARRIED).read_bytes()}, tmp_path / PACKED)
         forged = replace(record_of(folder, sha256), carried=True)
@@ -192,7 +192,7 @@ def unseen(results: Path, part: str = "") -> list[str]:
     """Return the fields of a record, or of a part of it, whose change nobody sees."""
     values = json.loads(results.read_text())
     values.pop("checksum", None)
-    with unpacked(results.with_name(PACKED)) as (folder, sha256):
+    with unpack(results.with_name(PACKED)) as (folder, sha256):
         again = record_of(folder, sha256)
     assert findings(read_record(results), again) == []
     fields = {}  # one place for each: places of lists and numbers of their items do not count

@@ -26,7 +26,7 @@ from selfattn.codec import encode, write
 from selfattn.comparison import tested as on_disk
 from selfattn.comparison.costs import read_costs
 from selfattn.comparison.plan import read_plan
-from selfattn.comparison.report import PACKED, unpacked
+from selfattn.comparison.report import PACKED, unpack
 from selfattn.data.readers.lines import file_sha256, lines_of
 from selfattn.errors import UserError
 from selfattn.experiments.plan import write_plan
@@ -60,7 +60,7 @@ def all_that_is_read(comparison: Path) -> list[Any]:
     if not any(entry["run"] == tested.path.name for entry in entries):
         raise UserError(f"{LEDGER}: a run that was not written down")  # as a report says it
     plan = [encode(read_plan(comparison)), encode(read_costs(comparison)), entries]
-    with unpacked(comparison / PACKED) as (_, packed):
+    with unpack(comparison / PACKED) as (_, packed):
         return [*plan, encode(run.config), weights, run.predict(TEXTS), of_test, checkpoint, packed]
 
 
