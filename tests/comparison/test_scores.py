@@ -255,6 +255,13 @@ def test_the_power_of_a_plan_is_that_of_the_comparison_itself() -> None:
         assert seen / 400 == pytest.approx(expected, abs=3 * (expected * (1 - expected) / 400) ** 0.5 + 0.02)
 
 
+def test_the_items_of_a_pilot_count_as_far_as_they_tell_its_systems_apart() -> None:
+    rng = np.random.default_rng(1)
+    easy, luck = rng.normal(size=(1, 1, 2000)), rng.normal(size=(2, 50, 2000))
+    spread = Spread.of([tuple(easy + rng.normal(0, 0.5, size=(2, 1, 2000)) + luck)])
+    assert (spread.runs, spread.single, spread.common) == pytest.approx((0, 1, 2 * 0.25), abs=0.05)
+
+
 def test_more_items_never_need_more_runs_and_caution_needs_no_fewer() -> None:
     spread = Spread(runs=0.04, single=1.0, common=0.5, freedom=8, items=100)
     needed = [runs_needed(spread, 0.4, items) for items in (50, 100, 200, 400)]

@@ -61,8 +61,9 @@ def test_a_model_that_never_arrives_needs_more_than_the_cap():
 
 
 def test_a_run_that_fails_now_and_then_makes_no_model_slower():
-    (test,) = compare_arrivals({"a": [None, None, 5000, 5200, 5400], "b": [5000, 5100, 5200, 5300, 5400]}, CAP)
-    assert test.word == "not told apart"
+    a, b = list(range(1000, 1800, 100)), [None, None, None, *range(1400, 1900, 100)]
+    (test,) = compare_arrivals({"a": a, "b": b}, CAP)  # all runs alone: p = 0.021; those that arrive: 0.17
+    assert (test.word, round(test.p, 2)) == ("not told apart", 0.17)
     assert [mostly_fails([None] * k + [5000] * (5 - k)) for k in range(6)] == [False] * 5 + [True]
 
 
