@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock, call
 
 import pytest
 import torch
@@ -33,13 +34,9 @@ from selfattn.training.weights import ExponentialAverage
 
 def test_all_are_asked_in_every_turn_and_the_first_turns_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(costs, "_WARM_UP", 2)
-    asked: list[tuple[str, int]] = []
-
-    def ask(name: str, turn: int) -> None:
-        asked.append((name, turn))
-
+    ask = Mock()
     taken = by_turns({name: partial(ask, name) for name in "ab"}, 3)
-    assert asked == [(name, turn) for turn in (-2, -1, 0, 1, 2) for name in "ab"]
+    assert ask.call_args_list == [call(name, turn) for turn in (-2, -1, 0, 1, 2) for name in "ab"]
     assert min(taken.values()) >= 0
 
 
@@ -59,8 +56,10 @@ def test_a_timed_step_is_one_of_the_training(monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr(costs, "take_steps", spy)
     monkeypatch.setattr(ExponentialAverage, "stepped", lambda self: averaged.append(1))
-    training = TrainingConfig(accumulate=3, clip_norm=0.5, average="ema", warmup_steps=5000, lr=1e9, r_drop=0.5)
-    training = replace(training, precision="bfloat16", batch_size=2)
+    training = TrainingConfig(
+        accumulate=3, clip_norm=0.5, average="ema", warmup_steps=5000, lr=1e9, r_drop=0.5, precision="bfloat16",
+        batch_size=2,
+    )  # fmt: skip
     data = SimpleNamespace(tokenizer=range(11), validation=[Example([1] * 3, [1] * 5)])
     options = SimpleNamespace(device="auto")
     trainings: Any = SimpleNamespace(recipe=training, first_seed=0, options=options, data=lambda _: (data,))
@@ -81,20 +80,14 @@ def test_a_comparison_computes_where_it_is_told_to(cli: Any, tmp_path: Path) -> 
 
 # An output matrix of its own is outside embeddings and yet no model: bodies are counted without it
 
-WORDS = 8_000
 ONE_LAYER = {"encoder.num_layers": 1, "decoder.num_layers": 1}
 SMALL = {name: override(PRESETS[name].config, ONE_LAYER) for name in ("rnn-attention", "transformer")}
 MODELS = {name: override(Translation(data="a.tsv").size(config), ONE_LAYER) for name, config in SMALL.items()}
 
 
 def sized(models: dict[str, Any] = MODELS, **options: Any) -> tuple[dict[str, Any], Any]:
-    return match_models(
-        models,
-        CompareOptions(models=tuple(MODELS), out=Path("none"), **options),
-        vocab_size=WORDS,
-        training=TrainingConfig(),
-        shape=BatchShape(4, 5, 6),
-    )
+    given = CompareOptions(models=tuple(MODELS), out=Path("none"), **options)
+    return match_models(models, given, vocab_size=8_000, training=TrainingConfig(), shape=BatchShape(4, 5, 6))
 
 
 @pytest.mark.parametrize("name", list(PRESETS))

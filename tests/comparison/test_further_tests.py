@@ -29,10 +29,7 @@ def outputs_of(seed: int, right: float) -> RunOutputs:
 
 
 def groups() -> list[BucketGroup]:
-    runs = {
-        "good": [outputs_of(seed, 0.9) for seed in range(4)],
-        "poor": [outputs_of(seed, 0.3) for seed in range(4)],
-    }
+    runs = {name: [outputs_of(seed, right) for seed in range(4)] for name, right in (("good", 0.9), ("poor", 0.3))}
     analysis = Analysis(WordErrorRate(), TaskData(), tunings=None, failed={})
     return analysis.further("gen", runs)
 

@@ -56,10 +56,8 @@ def test_every_budget_has_trainings_with_a_full_schedule(finished: Path) -> None
         assert (training.max_steps, training.warmup_steps) == ((2, 2) if is_part else (None, 8))
         assert training.seed == int(name.partition("-seed")[2][0])
     record = read_record(finished / "results.json")
-    assert [(cell.budget, cell.steps, set(cell.models)) for cell in record.budgets.cells] == [
-        (0.25, 2, set(MODELS)),
-        (1.0, 8, set(MODELS)),
-    ]
+    cells = [(cell.budget, cell.steps, set(cell.models)) for cell in record.budgets.cells]
+    assert cells == [(0.25, 2, set(MODELS)), (1.0, 8, set(MODELS))]
     assert record.budgets.pair == MODELS
     assert {model.name: model.metrics["exact_match"] for model in record.models} == record.budgets.cells[-1].models
     assert all(model.seeds == (5, 6) for model in record.models)
@@ -163,19 +161,16 @@ def test_a_finished_comparison_is_resumed_with_a_word(
         compare("dates", out=copy, **settings)
 
 
-@pytest.mark.parametrize(
-    ("words", "expected"),
-    [
+def test_the_short_command_takes_plugins(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runpy, "run_module", lambda *_, **__: None)
+    for words, expected in (
         ("--quick", "compare dates --quick"),
         ("lines --quick", "compare lines --quick"),
         ("--plugin a.py --plugin b lines --quick", "--plugin a.py --plugin b compare lines --quick"),
-    ],
-)
-def test_the_short_command_takes_plugins(words: str, expected: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.argv", ["compare", *words.split()])
-    monkeypatch.setattr(runpy, "run_module", lambda *_, **__: None)
-    runpy.run_path(str(Path(trainings.__file__).parents[1] / "tasks" / "compare.py"), run_name="__main__")
-    assert sys.argv[1:] == expected.split()
+    ):
+        monkeypatch.setattr("sys.argv", ["compare", *words.split()])
+        runpy.run_path(str(Path(trainings.__file__).parents[1] / "tasks" / "compare.py"), run_name="__main__")
+        assert sys.argv[1:] == expected.split()
 
 
 SCORE = """
@@ -193,22 +188,19 @@ def test_a_plugin_is_tried_first_and_may_not_change(tmp_path: Path, settings: di
     """A broken one fails before anything is trained; an edited one is no part of the same comparison."""
     plugin, out = tmp_path / "mine.py", tmp_path / "out"
     few = {"models": MODELS[1:], "set": (*settings["set"], "decoder.score=mine"), "seeds": 1, "budgets": (1.0,)}
-    plugin.write_text(SCORE.format("1 / 0"))
-    with isolated_registries():
-        load_plugin(str(plugin))
-        with pytest.raises(ZeroDivisionError):
-            compare("dates", out=out, **settings | few)
+
+    def with_factor(factor: object, **more: Any) -> Any:
+        plugin.write_text(SCORE.format(factor))
+        with isolated_registries():
+            load_plugin(str(plugin))
+            return compare("dates", out=out, **settings | few, **more)
+
+    with pytest.raises(ZeroDivisionError):
+        with_factor("1 / 0")
     assert not out.exists()
-    plugin.write_text(SCORE.format(1.0))
-    with isolated_registries():
-        load_plugin(str(plugin))
-        record, _ = compare("dates", out=out, **settings | few)
-        assert record.plan.departures == ()
-    plugin.write_text(SCORE.format(2.0))
-    with isolated_registries():
-        load_plugin(str(plugin))
-        with pytest.raises(UserError, match=r"mine.* is not the same as when this was made"):
-            compare("dates", out=out, resume=True, **settings | few)
+    assert with_factor(1.0)[0].plan.departures == ()
+    with pytest.raises(UserError, match=r"mine.* is not the same as when this was made"):
+        with_factor(2.0, resume=True)
 
 
 def test_a_diverged_training_counts_as_a_failed_run(
@@ -326,8 +318,7 @@ def test_every_budget_is_trained_with_the_rate_that_was_tuned_for_it(tmp_path: P
     said = files.markdown.read_text().replace("\u00a0", " ")
     assert re.search(r"50 %: lr 0\.", said)
     # A rate that was not chosen in a trial is a departure.
-    turned = tuple(
-        replace(trial, settings={"lr": 0.5}) if trial.chosen and trial.budget == 0.5 else trial for trial in trials
-    )
-    change_plan(out, trials={name: turned})
+    changed = [trial.chosen and trial.budget == 0.5 for trial in trials]
+    other = [replace(t, settings={"lr": 0.5}) if c else t for t, c in zip(trials, changed, strict=True)]
+    change_plan(out, trials={name: tuple(other)})
     assert departures(out) == {"settings": (f"{name}-seed5-budget0.5",), "tuning": ("plan.json", "tuning")}

@@ -5,6 +5,7 @@ import random
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -28,10 +29,9 @@ def task_record(number: int, shares: tuple[float, float]) -> Record:
     names = [model.name for model in record.models[:2]]
     chance = np.random.default_rng(number)
     scores = {name: (chance.random((3, 200)) < share) * 1.0 for name, share in zip(names, shares, strict=True)}
-    compared = RunScores.comparison(replace(score_runs(scores), metric=record.headline.metric))
-    models = [
-        replace(model, metrics={record.headline.metric: compared.estimates[model.name]}) for model in record.models[:2]
-    ]
+    metric = record.headline.metric
+    compared = RunScores.comparison(replace(score_runs(scores), metric=metric))
+    models = [replace(model, metrics={metric: compared.estimates[model.name]}) for model in record.models[:2]]
     bare = replace(record, gates=(), attention=Attention(), buckets=(), differences=(), budgets=None, plan=None)
     return replace(bare, models=tuple(models), pairs=compared.pairs, outputs_sha256=f"{number:064x}")
 
@@ -91,17 +91,9 @@ def test_what_speaks_against_a_comparison_stands_below_the_verdict() -> None:
     sealed = PlanCheck(Seal("0" * 64, "2026-01-01T00:00:00+00:00"))
     departed = replace(sealed, departures=(Departure("again", ("a-seed0",)),))
     failed = Gate("overlap", passed=False, reason="3 test items are training items")
-    lines = list(
-        remarks(
-            {
-                "kor": kor,
-                "jpn": replace(jpn, plan=replace(sealed, pilot=True)),
-                "fre": replace(fre, plan=departed),
-                "hun": replace(hun, plan=sealed, gates=(failed,)),
-                "fin": replace(hun, plan=sealed),
-            }
-        )
-    )
+    pilot, gated = replace(jpn, plan=replace(sealed, pilot=True)), replace(hun, plan=sealed, gates=(failed,))
+    fre, fin = replace(fre, plan=departed), replace(hun, plan=sealed)
+    lines = list(remarks({"kor": kor, "jpn": pilot, "fre": fre, "hun": gated, "fin": fin}))
     assert [line.partition(":")[0] for line in lines[:-1]] == ["- kor", "- jpn", "- fre", "- hun"]
     for line, reason in zip(lines, ("no plan", "a pilot", "a-seed0", "3 test items", "nothing seals"), strict=True):
         assert reason in line
@@ -186,6 +178,8 @@ def test_a_recipe_trains_a_comparison_for_each_data_set_and_resumes(cli: Cli, re
         ("[tasks.jpn]", "[tasks.jpn]\nmodels = ['rnn-plain']", "jpn: one model has no differences; compare two"),
         ("[tasks.jpn]", "[tasks.jpn]\nmodels = 'rnn-plain,rnn-peeky'", "compares rnn-plain, rnn-peeky, other models"),
         ("[tasks.jpn]", "[tasks.jpn]\nmetric = 'chrf'", "jpn: is decided by chrf, kor by exact_match"),
+        ("[tasks.jpn]", "[tasks.jpn]\nlr = -1", "tasks.jpn: --lr: expected a number"),
+        ("jpn_train", "nothing", "jpn: "),
     ],
 )  # fmt: skip
 def test_what_a_recipe_gets_wrong_is_said_before_anything_is_trained(
@@ -208,17 +202,11 @@ def test_a_recipe_and_finished_comparisons_exclude_each_other(cli: Cli, recipe: 
 def test_options_of_the_command_line_replace_those_of_every_data_set(
     cli: Cli, recipe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    passed: dict[str, dict[str, Any]] = {}
-
-    def compare_none(task: str, settings: dict[str, dict[str, Any]], out: Path, **_: object) -> None:
-        passed.update(settings)
-        raise UserError("nothing is trained here")
-
+    compare_none = Mock(side_effect=UserError("nothing is trained here"))
     monkeypatch.setattr("selfattn.comparison.together.compare_each", compare_none)
     done = cli("compare", "together", "--recipe", recipe, "--out", tmp_path / "out", "--epochs", 3, "--batch-size", 4)
-    assert {values["epochs"] for values in passed.values()} == {3}
-    assert {values["batch_size"] for values in passed.values()} == {4}
-    assert not any("max_steps" in values for values in passed.values())
+    passed = compare_none.call_args.args[1].values()
+    assert {(values["epochs"], values["batch_size"], "max_steps" in values) for values in passed} == {(3, 4, False)}
     for name in NAMES:
         assert f"{recipe}: tasks.{name}: max-steps is left out: it has no effect beside --epochs" in done.err
     wrong = cli("compare", "together", "--recipe", recipe, "--epoch", 3).refusal()
@@ -231,29 +219,18 @@ def test_options_of_the_command_line_replace_those_of_every_data_set(
 def test_a_recipe_that_is_stopped_says_how_to_continue(
     cli: Cli, recipe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupted(task: str, settings: dict[str, Any], out: Path, **_: object) -> None:
-        out.mkdir()
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("selfattn.comparison.together.compare_each", interrupted)
-    done = cli("compare", "together", "--recipe", recipe, "--out", tmp_path / "out")
+    out = tmp_path / "out"
+    out.mkdir()
+    monkeypatch.setattr("selfattn.comparison.together.compare_each", Mock(side_effect=KeyboardInterrupt))
+    done = cli("compare", "together", "--recipe", recipe, "--out", out)
     assert done.code == 130
-    assert f"stopped; {tmp_path / 'out'} keeps the finished runs: repeat the command with --resume" in done.err
-
-
-def test_an_error_names_the_table_of_the_data_set(cli: Cli, recipe: Path, tmp_path: Path) -> None:
-    text = recipe.read_text()
-    recipe.write_text(text.replace("[tasks.jpn]", "[tasks.jpn]\nlr = -1"))
-    assert "tasks.jpn: --lr: expected a number" in cli("compare", "together", "--recipe", recipe).refusal()
-    recipe.write_text(text.replace("jpn_train", "nothing"))
-    assert "jpn: " in cli("compare", "together", "--recipe", recipe, "--out", tmp_path / "out").refusal()
+    assert f"stopped; {out} keeps the finished runs: repeat the command with --resume" in done.err
 
 
 def test_each_data_set_is_tuned_with_settings_of_its_own() -> None:
     def plan(**settings: Any) -> ComparisonPlan:
-        return make_plan(
-            *prepare("dates", {"models": ("rnn-attention",), "epochs": 1, "items_per_epoch": 64} | settings)
-        )
+        usual = {"models": ("rnn-attention",), "epochs": 1, "items_per_epoch": 64}
+        return make_plan(*prepare("dates", usual | settings))
 
     first, second = (plan(**own_settings(name, plan())) for name in ("kor", "jpn"))
     assert first.tuning_seed != second.tuning_seed

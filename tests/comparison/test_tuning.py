@@ -90,9 +90,8 @@ def test_every_run_has_the_choice_of_its_tuning(monkeypatch: pytest.MonkeyPatch)
 def test_equal_scores_are_ordered_by_loss_and_a_diverged_trial_is_the_worst(monkeypatch: pytest.MonkeyPatch) -> None:
     plan, _ = tuned(monkeypatch, lambda job: (0.5, job.model.training["lr"]), tunings=1)
     assert plan.chosen("transformer", 1.0, 0)["lr"] == min(t.settings["lr"] for t in plan.trials["transformer"])
-    fewest, _ = tuned(
-        monkeypatch, lambda job: (job.model.training["lr"], 1.0), tunings=1, headline=Headline(better="lower")
-    )
+    lower = {"tunings": 1, "headline": Headline(better="lower")}
+    fewest, _ = tuned(monkeypatch, lambda job: (job.model.training["lr"], 1.0), **lower)
     assert fewest.chosen("transformer", 1.0, 0) == plan.chosen("transformer", 1.0, 0)
     last, _ = tuned(monkeypatch, lambda job: (None if job.seed < MOST_SEEDS + 3 else 0.0, 9.0), tunings=1)
     assert [trial.chosen for trial in last.trials["transformer"]] == [False, False, False, True]
@@ -100,7 +99,7 @@ def test_equal_scores_are_ordered_by_loss_and_a_diverged_trial_is_the_worst(monk
 
 def test_every_budget_has_trials_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     def measure(job: Any) -> tuple[float, float]:
-        return near({1.0: 0.002, 0.125: 0.008}[job.variant.share])(job)
+        return near({1.0: 0.002, 0.125: 0.008}[job.amount.share])(job)
 
     plan, jobs = tuned(monkeypatch, measure, budgets=(0.125, 1.0), tunings=1, tuning_trials=16)
     assert len({job.path for job in jobs}) == len(jobs) == 64
@@ -117,25 +116,17 @@ def test_a_space_is_understood_or_refused() -> None:
     assert [str(axis) for axis in spaces["transformer"]][:2] == ["lr=0.0001..0.01:log", "batch_size=8,16"]
     dropped = models["transformer"].at_point({"dropout": 0.3, "lr": 0.1})
     assert (dropped.config.encoder.dropout, dropped.config.decoder.dropout, dropped.training) == (0.3, 0.3, {"lr": 0.1})
-    for text, problem in (
-        ("lr", "expected name=LOW..HIGH"),
-        ("lr=1e-3..x", "expected name=LOW..HIGH"),
-        ("lr=1e-2..1e-3", "the range is empty"),
-        ("warmup=0..0.4:log", "begins at 0"),
-        ("batch=8", "2 to 64 different values"),
-        ("batch=8,8", "2 to 64 different values"),
-        ("batch=1.5,8", "expected whole numbers"),
-        ("lr=-1,0.1", "`lr`: expected a number"),
-        ("warmup=0.1..1.5", "`warmup`: expected a number"),
-        ("epochs=1,2", "it is not tuned"),
-        ("encoder.num_layers=1,2", "no probability of this model"),
-        ("lrr=1e-3..1e-2", "no probability of this model"),
-        ("rnn:lr=1e-3..1e-2", "'rnn' is not a model"),
-    ):
+    refused = {
+        "lr": "expected name=LOW..HIGH", "lr=1e-3..x": "expected name=LOW..HIGH", "lr=1e-2..1e-3": "the range is empty",
+        "warmup=0..0.4:log": "begins at 0", "batch=8": "2 to 64 different values", "lr=-1,0.1": "`lr`: expected a numb",
+        "batch=8,8": "2 to 64 different values", "batch=1.5,8": "expected whole numbers", "epochs=1,2": "is not tuned",
+        "warmup=0.1..1.5": "`warmup`: expected a number", "encoder.num_layers=1,2": "no probability of this model",
+        "lrr=1e-3..1e-2": "no probability of this model", "rnn:lr=1e-3..1e-2": "'rnn' is not a model",
+        "batch=8,16 batch_size=8,32": "stands there twice",
+    }  # fmt: skip
+    for text, problem in refused.items():
         with pytest.raises(SettingError, match=problem):
-            preparation.check_space((text,), models, recipe)
-    with pytest.raises(SettingError, match="stands there twice"):
-        preparation.check_space(("batch=8,16", "batch_size=8,32"), models, recipe)
+            preparation.check_space(text.split(), models, recipe)
 
 
 def test_tuning_is_the_default_except_in_quick_comparisons_and_with_a_rate(
