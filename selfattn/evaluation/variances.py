@@ -26,6 +26,7 @@ POWER = 0.8  # with which a true difference is to be seen
 LEVEL = 1 - ALPHA  # of intervals
 RESAMPLES = 2000
 SMALLEST_P = 1e-12  # smaller probabilities are lost in the rounding of the Fourier transform
+_ROUNDING = 1e-12  # of a variance, relative to those that it is the difference of: less is 0
 _LOWEST = -230.0  # logarithm of p = 1e-100
 _NORMAL = 1e12  # degrees of freedom that are as good as infinite
 _AT_ONCE = 256  # resamples held in memory together
@@ -48,14 +49,14 @@ class Variances:
         seed_df: :math:`\nu`, its degrees of freedom (Welch 1947).
         common: :math:`v_c`, variance from the items that all runs of a model share, at least 0.
         items: :math:`v_i`, variance from the items with these very runs.
-        item_df: :math:`n - 1`.
+        item_df: :math:`n - 1`; infinite for a single item, which stands for no choice of items.
     """
 
     seeds: float | None
     seed_df: float
     common: float
     items: float
-    item_df: int
+    item_df: float
 
     def half_width(self, alpha: float = ALPHA) -> float:
         """Return half the width of the interval that covers 1 - alpha, default 95 %."""
@@ -67,9 +68,16 @@ class Variances:
         return max(over_items, math.sqrt(t**2 * self.seeds + z**2 * self.common))
 
     def p_items(self, difference: float) -> float:
-        """Return the two-sided p of a difference for these very runs: Student's t over items."""
-        deviations = abs(difference) / math.sqrt(self.items) if self.items else math.inf
-        return t_tail(deviations, self.item_df) if difference else 1.0
+        """Return the two-sided p of a difference for these very runs: Student's t over items.
+
+        Where the difference is the same on all n items, t is infinite, even of two items. There p is that of the exact
+        test: of the :math:`2^n` ways to swap the answers of the models, two have as large a difference.
+        """
+        if not difference:
+            return 1.0
+        if not self.items:
+            return float(2**-self.item_df)
+        return t_tail(abs(difference) / math.sqrt(self.items), self.item_df)
 
     def p_seeds(self, difference: float) -> float:
         """Return the level at which the first term of the half-width equals the difference; 0 with one run."""
@@ -123,8 +131,10 @@ def variances(
     """
     signed = zip(groups, (1.0, -1.0), strict=False)
     weights = np.concatenate([np.full(len(group), sign / len(group)) for group, sign in signed])
-    over_items = max(0.0, float(weights @ covariance @ weights))
-    item_df = max(1, items - 1)
+    over_items = float(weights @ covariance @ weights)
+    if over_items <= _ROUNDING * float(abs(weights) @ np.sqrt(covariance.diagonal())) ** 2:
+        over_items = 0.0
+    item_df = items - 1 or math.inf
     if min(map(len, groups)) == 1:
         return Variances(None, math.inf, over_items, over_items, item_df)
     units = [tuning_means(group, labels) for group, labels in zip(groups, tunings, strict=False)]
@@ -436,6 +446,9 @@ def compare_arrivals(
 
     Holm's correction covers all pairs but the primary one, which was named beforehand. A pair is told apart if its
     corrected p is below 0.05 and its interval excludes 1.
+
+    Test and interval assume that the examples of both models have the same distribution, of any shape, but for the
+    factor between them. Where those of one model vary much more, equal medians are told apart more often than said.
 
     Args:
         examples: for each model what each of its runs read until it arrived; None where it did not.

@@ -88,7 +88,7 @@ class PairVerdict:
         if count < 2:
             return message("chance.one", count=MIN_SEEDS)
         needed = None
-        if min(map(len, self.runs)) >= 2:
+        if min(map(len, self.runs)) >= 2 and self.design.smallest():  # else nothing varies, and more runs tell no more
             odds = self.test.odds
             difference = odds.difference if odds else self.test.difference
             needed = self.test.difference and self.design.seeds_needed(difference)

@@ -114,6 +114,15 @@ def test_the_result_is_a_table_for_papers_and_for_programs(tmp_path: Path, cli: 
     assert record.pairs == table.pairs
 
 
+def test_three_items_of_systems_whose_runs_do_not_vary_decide_nothing(tmp_path: Path) -> None:
+    table = [row | {"score": 1.0 + (row["system"] == "b")} for row in rows() if row["item"] in ("i0", "i1", "i2")]
+    record, _ = compare_scores(columns(table), out=tmp_path / "out")
+    answer = markdown_of(document(record), "en").replace("\u00a0", " ")
+    assert "Not told apart." in answer
+    assert "p = 0.25" in answer
+    assert "would settle it" not in answer  # more runs would write the same
+
+
 def test_items_without_a_score_of_every_run_are_refused_or_left_out_and_counted(tmp_path: Path, cli: Cli) -> None:
     table = [row for row in rows() if (row["system"], row["run"], row["item"]) != ("b", 1, "i7")]
     with pytest.raises(UserError, match=r"1 missing score, such as system b, run 1, item i7: add them, or `leave_out`"):

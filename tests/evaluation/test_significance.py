@@ -136,6 +136,14 @@ def test_rounding_is_no_difference() -> None:
     assert (pair.difference, pair.p_items, pair.p) == (0.0, 1.0, 1.0)
 
 
+@pytest.mark.parametrize(("items", "word"), [(2, "not told apart"), (5, "not told apart"), (6, "better")])
+def test_the_same_difference_on_a_few_items_is_no_certainty(items: int, word: Word) -> None:
+    """Systems whose runs do not vary: of n items, 2 of the 2^n ways to swap the answers give as large a difference."""
+    easy = np.linspace(0.1, 0.7, items)
+    (pair,) = score_runs({"a": [easy + 0.1] * 3, "b": [easy] * 3}).comparison().pairs
+    assert (pair.p, pair.word) == (pytest.approx(2.0 ** (1 - items)), word)
+
+
 def test_models_may_have_different_numbers_of_runs() -> None:
     scores = simulated(0.6, 0.9)
     few = score_runs({"a": scores["a"][:3], "b": scores["b"]}).comparison()
