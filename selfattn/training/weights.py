@@ -172,6 +172,8 @@ class ExponentialAverage(Average):
         for name, tensor in self.now.items():
             if tensor.is_floating_point():
                 self.mean[name].lerp_(tensor, share)
+            else:  # a count has no mean, as in `mean_of`
+                self.mean[name].copy_(tensor)
 
     def weights(self) -> Weights:
         """Return the moving average."""

@@ -28,7 +28,7 @@ from selfattn.training.loop import Criterion, Outcome, first_look, train_model, 
 from selfattn.training.loss import divergence, token_loss
 from selfattn.training.observer import EpochReport, Observer, StepReport
 from selfattn.training.step import Stepper, make_optimizer, take_steps
-from selfattn.training.weights import Replica
+from selfattn.training.weights import ExponentialAverage, Replica
 
 CONFIG = TrainingConfig(epochs=3, batch_size=4, lr=0.01)
 TRANSFORMER = MODELS["no-dropout"]
@@ -282,6 +282,15 @@ def test_the_moving_average_is_what_is_validated_and_kept(close: Close) -> None:
     for name, weight in model.state_dict().items():
         close(weight, expected[name])
         assert torch.equal(weight, watcher.validated_weights[1][name])
+
+
+def test_a_buffer_of_whole_numbers_is_kept_as_it_is_now() -> None:
+    """The moving average of a count would be its first value: nothing is added to it."""
+    model = torch.nn.BatchNorm1d(2)
+    average = ExponentialAverage(model, 0.5)
+    model(torch.randn(3, 2))
+    average.stepped()
+    assert average.weights()["num_batches_tracked"].item() == 1
 
 
 @pytest.mark.parametrize(("epochs", "window"), [(3, 1), (13, 3)])  # at most a quarter of the validations
