@@ -58,7 +58,8 @@ class MultiHeadAttention(nn.Module):
             model adds them to the input.
         bias: whether the projections have biases; default True.
         dropout: probability of dropping an attention weight while training; default 0.
-        qk_norm: RMS-normalise queries and keys in each head before scoring (Henry et al. 2020); default False.
+        qk_norm: RMS-normalise queries and keys in each head before scoring, with trained gains (after Henry et al.
+            2020, who shorten both to length 1 and train one factor); default False.
 
     Raises:
         ValueError: a width is below 1 or not divisible by its number of heads; the key-value heads do not divide the
