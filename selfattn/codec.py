@@ -185,7 +185,7 @@ def read_json(path: Path, *, advice: str) -> Any:
     Raises:
         UserError: the file cannot be read, is too large, is not JSON, or its checksum differs.
     """
-    data = read_bytes(path, advice=advice, most=_LARGEST[0])
+    data = read_bytes(path, advice=advice, max_bytes=_LARGEST[0])
     try:
         values = parse(data)
     except UnicodeDecodeError:
@@ -198,12 +198,12 @@ def read_json(path: Path, *, advice: str) -> Any:
     return values
 
 
-def refuse_newer(values: object, known: int, *, file: str | Path, key: str = "schema") -> None:
+def refuse_newer(values: object, newest: int, *, file: str | Path, key: str = "schema") -> None:
     """Refuse a file of a later version, before one of its fields is called unknown.
 
     Args:
         values: content of the file.
-        known: the newest schema that this version reads.
+        newest: the newest schema that this version reads.
         file: name of the file for the message.
         key: of the schema's number; default ``schema``.
 
@@ -216,8 +216,8 @@ def refuse_newer(values: object, known: int, *, file: str | Path, key: str = "sc
         selfattn.errors.UserError: a.json: schema 3, this version reads 2: a newer selfattn wrote it; update selfattn
     """
     schema = values.get(key) if isinstance(values, Mapping) else None
-    if type(schema) is int and schema > known:
-        reads = f"{key} {short(schema)}, this version reads {known}"
+    if type(schema) is int and schema > newest:
+        reads = f"{key} {short(schema)}, this version reads {newest}"
         raise UserError(f"{file}: {reads}: a newer selfattn wrote it; update selfattn")
 
 

@@ -23,11 +23,11 @@ def has_terminal() -> bool:
 
 
 @contextmanager
-def progress(what: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
+def progress(label: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
     """Tell how far some work is: by a bar from the first second, or without a terminal by a line every 30 seconds.
 
     Args:
-        what: the work and its items, such as ``"a.tsv: pairs"``.
+        label: the work and its items, such as ``"a.tsv: pairs"``.
         total: number of items, where it is known.
 
     Returns:
@@ -41,7 +41,7 @@ def progress(what: str, total: int | None = None) -> Iterator[Callable[[int], No
             nonlocal last
             if time.monotonic() - last >= EVERY:
                 last = time.monotonic()
-                say(f"{what}: {count:,}{of_total} so far")
+                say(f"{label}: {count:,}{of_total} so far")
 
         yield tell
         return
@@ -50,19 +50,19 @@ def progress(what: str, total: int | None = None) -> Iterator[Callable[[int], No
 
     columns = (TextColumn("{task.description}  {task.completed:,.0f}"), BarColumn(bar_width=16), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(what, total=total)
+        task = bar.add_task(label, total=total)
         yield lambda count: bar.update(task, completed=count)
 
 
 @contextmanager
-def waiting(what: str) -> Iterator[None]:
+def waiting(label: str) -> Iterator[None]:
     """Tell that work goes on whose items cannot be counted, as :func:`progress` does for those that can.
 
     Args:
-        what: the work, such as ``"learning the vocabulary"``.
+        label: the work, such as ``"learning the vocabulary"``.
     """
     if has_terminal():
-        with progress(what):
+        with progress(label):
             yield
         return
     started = time.monotonic()
@@ -70,7 +70,7 @@ def waiting(what: str) -> Iterator[None]:
 
     def tell() -> None:
         while not ended.wait(EVERY):
-            say(f"{what}: {time.monotonic() - started:.0f} s so far")
+            say(f"{label}: {time.monotonic() - started:.0f} s so far")
 
     teller = threading.Thread(target=tell, daemon=True)
     teller.start()
@@ -81,14 +81,14 @@ def waiting(what: str) -> Iterator[None]:
         teller.join()
 
 
-def counting(items: Iterable[T], what: str, total: int | None = None) -> Iterator[T]:
+def counting(items: Iterable[T], label: str, total: int | None = None) -> Iterator[T]:
     """Iterate over items and tell how many there were, as :func:`progress` does.
 
     Example:
         >>> list(counting("ab", "letters"))
         ['a', 'b']
     """
-    with progress(what, total) as tell:
+    with progress(label, total) as tell:
         for number, item in enumerate(items):
             if number % _POLL == 0:
                 tell(number)
@@ -96,14 +96,14 @@ def counting(items: Iterable[T], what: str, total: int | None = None) -> Iterato
 
 
 @contextmanager
-def counting_steps(what: str) -> Iterator[None]:
+def counting_steps(label: str) -> Iterator[None]:
     """Tell how many steps of decoding were computed inside a ``with`` block, as :func:`progress` does.
 
     Args:
-        what: the work, such as ``"evaluate"``.
+        label: the work, such as ``"evaluate"``.
     """
     steps = 0
-    with progress(f"{what}: decoding steps") as tell:
+    with progress(f"{label}: decoding steps") as tell:
 
         def count() -> bool:
             nonlocal steps

@@ -143,7 +143,7 @@ class Processes:
         return values[0]  # type: ignore[no-any-return]  # of the same type in the first process
 
     def check_same(self, description: str) -> None:
-        """Check that all processes were started alike: others would wait for each other forever.
+        """Raise unless all processes were started with the same settings; else they would wait for each other forever.
 
         Args:
             description: of everything that has to be the same.

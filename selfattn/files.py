@@ -201,24 +201,24 @@ def sha256_of(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def read_bytes(path: Path, *, advice: str, most: int | None = None) -> bytes:
+def read_bytes(path: Path, *, advice: str, max_bytes: int | None = None) -> bytes:
     """Read a file.
 
     Args:
         path: of the file.
         advice: what the user should do about an error.
-        most: bytes that it may have; default any number.
+        max_bytes: bytes that it may have; default any number.
 
     Raises:
         UserError: it is missing, cannot be read, is a pipe or the like, or is larger.
     """
     with reading(path, advice), open_regular(path) as file:
-        if most is None:
+        if max_bytes is None:
             return file.read()
-        is_larger = os.fstat(file.fileno()).st_size > most
-        data = b"" if is_larger else file.read(most + 1)
-    if is_larger or len(data) > most:
-        raise UserError(f"{path}: is larger than {most >> 20} MiB; {advice}")
+        is_larger = os.fstat(file.fileno()).st_size > max_bytes
+        data = b"" if is_larger else file.read(max_bytes + 1)
+    if is_larger or len(data) > max_bytes:
+        raise UserError(f"{path}: is larger than {max_bytes >> 20} MiB; {advice}")
     return data
 
 

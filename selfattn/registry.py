@@ -44,12 +44,12 @@ class Registry(Mapping[str, T], Generic[T]):
     """Parts of one kind by name, the project's first, then those of plugins in the order of their registration.
 
     Args:
-        what: the kind, for messages, such as ``score``.
+        kind: the kind, for messages, such as ``score``.
         home: the module that registers the project's parts, imported when the first part is needed.
     """
 
-    def __init__(self, what: str, home: str | None = None) -> None:
-        self.what = what
+    def __init__(self, kind: str, home: str | None = None) -> None:
+        self.kind = kind
         self._home = home
         self._parts: dict[str, T] = {}
         self._plugin_of: dict[str, str] = {}
@@ -77,7 +77,7 @@ class Registry(Mapping[str, T], Generic[T]):
             UserError: the name is taken or not allowed, or the part is not what :meth:`expect` asks for.
         """
         if not is_name(name):
-            raise UserError(f"{self.what} {name!r}: a name is made of at most 100 letters, digits, - and _")
+            raise UserError(f"{self.kind} {name!r}: a name is made of at most 100 letters, digits, - and _")
         caller = sys._getframe(1).f_globals
         module = str(caller.get("__name__"))
         is_plugin = not module.startswith("selfattn.")
@@ -86,10 +86,10 @@ class Registry(Mapping[str, T], Generic[T]):
             if is_plugin:  # the project's parts come first
                 self._open()
             if self._parts.setdefault(name, part) is not part:
-                raise UserError(f"{self.what} {name!r}: the name is taken; choose another")
+                raise UserError(f"{self.kind} {name!r}: the name is taken; choose another")
             if problem := self._what_is_wrong(part):
                 del self._parts[name]
-                raise UserError(f"{self.what} {name!r}: {problem}")
+                raise UserError(f"{self.kind} {name!r}: {problem}")
             if "name" in getattr(self._base, "__annotations__", ()):
                 part.name = name  # type: ignore[attr-defined]  # a class with this attribute
             if is_plugin:
@@ -123,7 +123,7 @@ class Registry(Mapping[str, T], Generic[T]):
         near = difflib.get_close_matches(str(name), self.names(), n=3)
         hint = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(self._parts)}."
         return (
-            f"{self.what} {reprlib.repr(name)} is not known; {hint} A part of your own comes with its file (`plugin`)"
+            f"{self.kind} {reprlib.repr(name)} is not known; {hint} A part of your own comes with its file (`plugin`)"
         )
 
     def __contains__(self, name: object) -> bool:
@@ -215,7 +215,7 @@ def build_part(registry: Registry[Any], name: str, **arguments: Any) -> Any:
     named = arguments_of(part)
     if missing := [argument for argument, is_needed in named.items() if is_needed and argument not in arguments]:
         wrong = f"its constructor asks for {', '.join(missing)} without a default"
-        raise UserError(f"{registry.what} {name!r}: {wrong}; it may ask for {', '.join(arguments)}")
+        raise UserError(f"{registry.kind} {name!r}: {wrong}; it may ask for {', '.join(arguments)}")
     return part(**{argument: arguments[argument] for argument in named if argument in arguments})
 
 

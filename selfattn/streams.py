@@ -53,17 +53,17 @@ def generator(seed: int, name: str) -> "torch.Generator":
 
 
 @contextmanager
-def training_lock(what: str) -> Iterator[None]:
+def training_lock(label: str) -> Iterator[None]:
     """Let one thread of this process train at a time inside a ``with`` block; a thread that has to wait says so.
 
     The number of threads of PyTorch, standard error and the working directory belong to the process. Two trainings that
     change them side by side would compute other figures than one after the other.
 
     Args:
-        what: begins the line that a waiting thread says.
+        label: begins the line that a waiting thread says.
     """
     if not _TRAINING.acquire(blocking=False):
-        say(f"{what}: waits until another training of this process has ended; side by side they need two processes")
+        say(f"{label}: waits until another training of this process has ended; side by side they need two processes")
         _TRAINING.acquire()
     try:
         yield

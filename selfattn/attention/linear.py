@@ -54,8 +54,9 @@ def read_on(
     corrects: bool = False,
     chunk: int = CHUNK,
 ) -> tuple[Tensor, Tensor]:
-    r"""Run the recurrence over some tokens: ``S_t = gamma_t S_{t-1} + k_t u_t^T`` and ``o_t = S_t^T q_t``.
+    r"""Run the recurrence over a chunk of tokens, starting from state ``memory``.
 
+    The recurrence is ``S_t = gamma_t S_{t-1} + k_t u_t^T`` and ``o_t = S_t^T q_t``.
     ``u_t`` is the value, or by the delta rule the value without what the memory holds under its key:
     ``u_t = v_t - S_{t-1}^T k_t``. A strength ``beta`` of writing is in keys and values as its square root. The result
     does not depend on ``chunk``: 1 is the recurrent form, the length of the text the parallel form.

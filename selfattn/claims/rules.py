@@ -296,5 +296,5 @@ def claim_ps(contrasts: Sequence[Contrast], conditions: Mapping[str, Sequence[Co
 
 
 def condition_p(rule: Sequence[Contrast], count: int) -> float:
-    """Return the p of a condition: all of its contrasts have to be met, and it is one of so many conditions."""
+    """Return the p of a condition: all of its contrasts have to be met, and it is one of ``count`` conditions."""
     return min(1.0, count * max(contrast.p for contrast in rule))

@@ -340,9 +340,9 @@ class ClaimRunner(Runner[ClaimTrial]):
 
     def run_all(self, trials: Sequence[ClaimTrial]) -> None:
         """Run trials that have not failed yet, those that measure times last and one by one."""
-        left = [trial for trial in trials if trial.label not in self.failed]
-        self.failed |= run_all(self, [trial for trial in left if not trial.arm.alone])
-        if alone := [trial for trial in left if trial.arm.alone]:
+        pending = [trial for trial in trials if trial.label not in self.failed]
+        self.failed |= run_all(self, [trial for trial in pending if not trial.arm.alone])
+        if alone := [trial for trial in pending if trial.arm.alone]:
             single = ClaimRunner(Workers(self.workers.out, jobs=1), self.command, self.plan)
             self.failed |= run_all(single, alone)
 

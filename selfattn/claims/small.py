@@ -34,7 +34,7 @@ FIRST = 3
 
 
 def vocabulary(symbols: int) -> int:
-    """Return the ``vocab_size`` of so many symbols beside padding, begin and end."""
+    """Return the ``vocab_size`` of this many symbols beside padding, begin and end."""
     return FIRST + symbols
 
 

@@ -149,7 +149,7 @@ def read_recipe(
 
 def _content_of_file(path: Path, name: str) -> dict[str, Any]:
     """Return what a TOML file holds, for the option of this name."""
-    data = read_bytes(path, advice=_ADVICE, most=_LARGEST)
+    data = read_bytes(path, advice=_ADVICE, max_bytes=_LARGEST)
     if path.suffix != ".toml":
         raise UserError(f"{name} {path}: cannot be read as options (ends in {path.suffix!r}); {_ADVICE}")
     try:

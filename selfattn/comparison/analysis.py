@@ -156,12 +156,12 @@ def measure(record: Record, task: TaskData, outputs: RunTable[RunOutputs], furth
     tests = record.pairs if record.target is None else ()  # runs that end at one score have no better one
     tests = tuple(replace(test, identical=_are_identical(texts[test.first], texts[test.second])) for test in tests)
 
-    others = [other for other in metrics.values() if other is not metric]
+    other_metrics = [other for other in metrics.values() if other is not metric]
     measured = []
     for model in record.models:
         runs = models[model.name]
         estimates = {metric.name: model.metrics[metric.name]}
-        for other in others:
+        for other in other_metrics:
             name = other.name
             values = tuple(run.scores[name] if name in run.scores else other.of(run.texts, pairs) for run in runs)
             estimates[name] = Estimate(statistics.mean(values), runs=values)

@@ -183,9 +183,9 @@ def _departures(
     planned = [run for run in plan.runs() if run.label in configs]
     unplanned = [run.label for run in planned if not _is_as_planned(plan, run, configs[run.label])]
     first = tested[0]
-    others = [] if pairs_digest(first.outputs.pairs) == sealed.get("test") else [first.path.name]
+    mismatched = [] if pairs_digest(first.outputs.pairs) == sealed.get("test") else [first.path.name]
     if "tested" in sealed:  # of older plans, the test items alone
-        others += [run.path.name for run in tested if digest_of_tests(run.outputs) != sealed["tested"]]
+        mismatched += [run.path.name for run in tested if digest_of_tests(run.outputs) != sealed["tested"]]
     yield from check_ledger(comparison, plan.seal, changed, {run.path.name: run.digest for run in tested})
     names = {run.path.name for run in tested}
     outputs = {entry.run: entry.outputs for entry in entries if entry.outputs}
@@ -203,7 +203,7 @@ def _departures(
         missing=[entry.run for entry in entries if entry.run and entry.run not in names],
         settings=unplanned,
         unrecorded=changed_outputs,
-        test=others + [run.path.name for run in tested if run.failed and came_to_its_end(run.directory)],
+        test=mismatched + [run.path.name for run in tested if run.failed and came_to_its_end(run.directory)],
         before=[run.path.name for run in tested if is_ordered and run.record.created < plan.seal.created],
     )
 

@@ -34,7 +34,7 @@ KIND = "outputs"  # the task of a record
 JUDGED = "outputs.json"
 ADVICE = "take the report from where it was published, or compare the outputs again"
 _COUNTED = "by how often {where} shows the word; accuracy: F-measure of the words of outputs and references"
-_TABLES = (".tsv", ".tab", ".csv", ".json", ".jsonl", ".ndjson")  # files that a line of does not have one text in
+_TABLES = (".tsv", ".tab", ".csv", ".json", ".jsonl", ".ndjson")  # table formats: a line holds several columns
 
 
 def compare_outputs(
@@ -203,8 +203,8 @@ class Judged(Plain):
                 if not metric.is_mean:
                     raise UserError(f"{label}: equals {right.label} in every line; give what the system wrote")
                 say(f"{label}: equals {right.label} in every line; make sure that the system wrote it")
-        for (first, texts), (second, others) in combinations(runs, 2):
-            if texts == others != right.texts:
+        for (first, texts), (second, other_texts) in combinations(runs, 2):
+            if texts == other_texts != right.texts:
                 raise UserError(f"{second}: has the same lines as {first}; give each training's own outputs")
 
     def _check_script(self) -> None:

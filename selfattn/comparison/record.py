@@ -181,8 +181,8 @@ def _model(
     preset = Preset("", "", lambda: first.config.model)
     if first.config.preset in PRESETS:
         preset = get_preset(first.config.preset)
-    others = shared.keys() | space_texts(plan)[first.name].keys()
-    training = {key: value for key, value in _training(first).items() if key not in others}
+    shared_keys = shared.keys() | space_texts(plan)[first.name].keys()
+    training = {key: value for key, value in _training(first).items() if key not in shared_keys}
     return Model(
         name=first.name,
         attention=bool(first.result.attention) or preset.attention,

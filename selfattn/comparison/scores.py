@@ -613,10 +613,10 @@ def _metrics(cells: Cells, label: str, better: Iterable[str], unit: Unit | None)
         if registered and way != registered.better:
             raise SettingError(f"`better` {way}: {registered.better} values of {name} are better")
         is_right = bool(((values == 0) | (values == 1)).all())
-        seen: Unit = "share" if is_right else "number"
-        kind = unit or (registered.unit if registered else seen)
+        usual_unit: Unit = "share" if is_right else "number"
+        kind = unit or (registered.unit if registered else usual_unit)
         top = {"share": 1.0, "points": 100.0}.get(kind, np.inf)
         if kind != "number" and (values.min() < 0 or (values.max() > top and way == "higher")):
-            found = f"{values.min():g} to {values.max():g}"
-            raise UserError(f"{label}: {name}: a {kind} goes from 0 to {top:g}, found {found}; give `unit` number")
+            span = f"{values.min():g} to {values.max():g}"
+            raise UserError(f"{label}: {name}: a {kind} goes from 0 to {top:g}, found {span}; give `unit` number")
         yield _Given(name, kind, way, "" if registered is None or registered.is_mean else "mean over items")

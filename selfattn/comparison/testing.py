@@ -39,8 +39,8 @@ from selfattn.training.config import TrainingConfig
 from selfattn.training.loss import batch_loss
 
 _GATE_ROWS = 8  # test pairs of the gates
-_LONGER = 0.1  # of the test pairs: so many are no chance of a small validation set
-_LEARNED = 0.1  # of the highest score: less is little
+_LONGER = 0.1  # of the test pairs: above this share, test texts count as longer than validation
+_LEARNED = 0.1  # of the highest score: below it a model has not learned
 _COUNTED = 20_000  # training texts whose tokens are counted
 _ALIGNED = 400  # pairs whose attention is compared with gold
 _HEAD_ITEMS = 200  # validation pairs that are decoded without each head
@@ -163,15 +163,15 @@ class RunTest:
         """
         training = self.run.config.training
         data = self.run.config.data
-        seen = self.tests.seen.pairs
+        num_pairs = self.tests.seen.pairs
         baseline = self.task.published(data).get(self.run.config.model.architecture)
         if baseline is None:
             return None
         metric = make_metric(baseline.metric, self.task.language)
-        examples = round((training.items_per_epoch or seen) * training.epochs * share)
+        examples = round((training.items_per_epoch or num_pairs) * training.epochs * share)
         if share == 1 and training.max_steps is not None:  # the number of pairs is not known
             examples = 0
-        distinct = min(seen, examples) if "first" not in data else int(data["first"])
+        distinct = min(num_pairs, examples) if "first" not in data else int(data["first"])
         value = metric.of(texts, self.tests.pairs)
         return baseline_gate(baseline, value, better=metric.better, examples=examples, distinct=distinct)
 

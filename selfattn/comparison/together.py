@@ -23,7 +23,7 @@ from selfattn.results.record import Record, read_record
 from selfattn.streams import seed_for
 from selfattn.words.messages import SOURCE, Message, catalogue, message, name_key, text_of
 
-_TUNING_SEEDS = 1_000_000  # so many first seeds
+_TUNING_SEEDS = 1_000_000  # number of first seeds
 _NOT_OF_ONE = ("out", "resume", "lang", "plan_only")  # they are given for all comparisons together, or not at all
 
 

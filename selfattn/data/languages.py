@@ -183,7 +183,7 @@ def turned_side(
 
     Args:
         source: what the sources are called, such as the ending of a file or a column; None where it says nothing.
-        target: likewise, of the targets.
+        target: what the targets are called; None where it says nothing.
         languages: of the sources and of the targets; None where they are unknown.
 
     Returns:

@@ -237,7 +237,7 @@ _MARKS = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")  # of dire
 _SPACES = re.compile("[\u00a0\u2000-\u200a\u202f\u205f\u3000]")
 
 
-def plain_text(text: str, known: Container[str]) -> str:
+def plain_text(text: str, vocabulary: Container[str]) -> str:
     r"""Write characters that a vocabulary lacks in their plain form, where this changes no meaning.
 
     A decimal digit of another script becomes the digit 0 to 9, a no-break, thin or wide space a space, and a mark of
@@ -246,34 +246,34 @@ def plain_text(text: str, known: Container[str]) -> str:
 
     Args:
         text: a clean text.
-        known: the characters of the vocabulary.
+        vocabulary: the characters of the vocabulary.
 
     Example:
-        >>> plain_text("١٣‏/١١", known="0123456789/"), plain_text("١", known="١")
+        >>> plain_text("١٣‏/١١", vocabulary="0123456789/"), plain_text("١", vocabulary="١")
         ('13/11', '١')
     """
     if text.isascii():
         return text
-    return "".join(character if character in known else _plain(character) for character in text).strip()
+    return "".join(character if character in vocabulary else _plain(character) for character in text).strip()
 
 
-def plain_words(text: str, known: Container[str]) -> str:
+def plain_words(text: str, vocabulary: Container[str]) -> str:
     r"""Write words that a vocabulary lacks in their plain form, as `plain_text` does; several spaces become one.
 
     ``plainWords`` in ``demo/templates/engine.js`` does the same.
 
     Args:
         text: a clean text.
-        known: the words of the vocabulary.
+        vocabulary: the words of the vocabulary.
 
     Example:
-        >>> plain_words("turn\u00a0left  twice", known={"turn", "left", "twice"})
+        >>> plain_words("turn\u00a0left  twice", vocabulary={"turn", "left", "twice"})
         'turn left twice'
     """
     words: list[str] = []
     for word in text.split(" "):
-        words += [word] if word in known else plain_text(word, ()).split(" ")
-    return " ".join(word for word in words if word or "" in known).strip()
+        words += [word] if word in vocabulary else plain_text(word, ()).split(" ")
+    return " ".join(word for word in words if word or "" in vocabulary).strip()
 
 
 def _plain(character: str) -> str:

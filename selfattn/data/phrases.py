@@ -278,17 +278,17 @@ def kinds_of(locales: Locales) -> dict[str, Draw]:
         >>> text_of(draft.write(0)), text_of(draft.write(1))
         ('21 minutes ago', '21분 전')
     """
-    seen: dict[str, str] = {}
-    long = _distinct([Counted(partial(_unit, name, "long"), "unit", locales) for name in UNITS], seen)
-    short = _distinct([Counted(partial(_unit, name, "short"), "unit", locales) for name in UNITS], seen)
+    targets: dict[str, str] = {}
+    long = _distinct([Counted(partial(_unit, name, "long"), "unit", locales) for name in UNITS], targets)
+    short = _distinct([Counted(partial(_unit, name, "short"), "unit", locales) for name in UNITS], targets)
     named = [Counted(partial(_price, code, "name"), "currency", locales) for code in CURRENCIES]
     signed = [
         Counted(partial(_price, code, "standard"), "currency", locales, get_currency_precision(code))
         for code in CURRENCIES
     ]
-    prices = _distinct([*named, *signed], seen)
+    prices = _distinct([*named, *signed], targets)
     choices = product(("long", "short"), ("future", "past"), TIMES)
-    spans = _distinct([Counted(partial(_span, *choice), "unit", locales) for choice in choices], seen)
+    spans = _distinct([Counted(partial(_span, *choice), "unit", locales) for choice in choices], targets)
     rare = set[int]()
     for locale in locales:
         forms = [str(locale.plural_form(number)) for number in range(101)]
@@ -324,21 +324,21 @@ def _span(length: str, direction: str, unit: str, number: Number, locale: Locale
     return pattern.replace("{0}", format_decimal(number, locale=locale))
 
 
-def _distinct(items: Iterable[Counted], seen: dict[str, str]) -> list[Counted]:
+def _distinct(items: Iterable[Counted], kept: dict[str, str]) -> list[Counted]:
     """Keep the items whose source texts each stand for one amount of one thing. Of two equal ones the first stays.
 
     Args:
         items: in the order of preference.
-        seen: known source texts with their targets; those of the kept items are added.
+        kept: source texts of kept items with their targets; those of further kept items are added.
     """
     distinct = []
     for item in items:
         samples = [number for number in _SAMPLES if item.shows(number)]
         sides = [[text_of(item.segments(number, side)) for number in samples] for side in (0, 1)]
         texts = dict(zip(*sides, strict=True))
-        clashes = any(seen.get(source, target) != target for source, target in texts.items())
-        if not clashes and len(texts) == len(set(texts.values())) == len(samples) and not texts.keys() <= seen.keys():
-            seen |= texts
+        clashes = any(kept.get(source, target) != target for source, target in texts.items())
+        if not clashes and len(texts) == len(set(texts.values())) == len(samples) and not texts.keys() <= kept.keys():
+            kept |= texts
             distinct.append(item)
     return distinct
 

@@ -307,14 +307,14 @@ def _shuffled(count: int, seed: int, stream: str) -> Any:
 
 
 def hold_out(
-    items: Sequence[_Item], key: Callable[[_Item], Hashable], most: int | None = None
+    items: Sequence[_Item], key: Callable[[_Item], Hashable], limit: int | None = None
 ) -> tuple[list[_Item], list[_Item]]:
     """Shuffle items and hold out a tenth of the distinct keys. Items with equal keys stay together.
 
     Args:
         items: shuffled with a fixed seed.
         key: returns what must not be in both parts.
-        most: largest number of held-out keys; default no limit.
+        limit: largest number of held-out keys; default no limit.
 
     Returns:
         The rest, and what is held out.
@@ -326,7 +326,7 @@ def hold_out(
     """
     keys = list(dict.fromkeys(key(item) for item in items))
     order = _shuffled(len(keys), _SPLIT_SEED, "split").tolist()
-    count = len(keys) // 10 if most is None else min(most, len(keys) // 10)
+    count = len(keys) // 10 if limit is None else min(limit, len(keys) // 10)
     place = {keys[index]: rank for rank, index in enumerate(order)}
     shuffled = sorted(items, key=lambda item: place[key(item)])
     cut = sum(place[key(item)] < count for item in items)

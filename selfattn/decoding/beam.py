@@ -197,7 +197,7 @@ class Sentence:
         n_best: how many hypotheses are wanted.
         penalty: what the log-probability is divided by.
         finished: the best that end with ``<eos>``, best first; of equal ones the first found.
-        cut_off: likewise, of those that do not.
+        cut_off: the best that do not end with it, in the same order.
     """
 
     limit: int

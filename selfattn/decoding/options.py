@@ -115,7 +115,7 @@ class Output:
         text: what it says.
         score: the log-probability over the length penalty. Finished outputs are ranked by it, and after them those
             that were cut off, whatever their scores. None where nothing was decoded: the input is empty or refused.
-        log_probability: natural, of the whole output and its end; None likewise.
+        log_probability: natural, of the whole output and its end; None as above.
         finished: whether the model ended it; otherwise it was cut off at the longest length allowed.
         ids: the tokens that the model wrote, without its end.
     """

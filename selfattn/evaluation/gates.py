@@ -287,14 +287,14 @@ def overlap_gates(train: Iterable[Pair], test: Sequence[Pair], validation: Seque
     wanted = [set(side) for side in texts]
     usual_targets = {pair.target for pair in validation}
     wanted[-1] |= usual_targets
-    known: list[set[str]] = [set() for _ in forms]
+    in_training: list[set[str]] = [set() for _ in forms]
     similar = _Similar(list(map(_read, (*test, *validation))) if validation else [])
     pairs = iter(train)
     while chunk := list(islice(pairs, _CHUNK)):
-        for form, some, present in zip(forms, wanted, known, strict=True):
+        for form, some, present in zip(forms, wanted, in_training, strict=True):
             present |= some.intersection(map(form, chunk))
         similar.read(list(map(_read, chunk)))
-    counts = [sum(text in present for text in side) for side, present in zip(texts, known, strict=True)]
+    counts = [sum(text in present for text in side) for side, present in zip(texts, in_training, strict=True)]
     reason = (
         f"of {len(test):,} test sources {counts[0]:,} are in the training data word for word, {counts[1]:,} when case "
         f"is ignored; of the pairs {counts[2]:,} when case and punctuation are ignored; of the targets {counts[3]:,}"
@@ -308,7 +308,7 @@ def overlap_gates(train: Iterable[Pair], test: Sequence[Pair], validation: Seque
         reason += f"of the validation sources {usual:.1%}"
         gates.append(Gate.at_most("similar texts", value, usual + _ABOVE, reason))
         value = counts[3] / len(test)
-        usual = sum(pair.target in known[-1] for pair in validation) / len(validation)
+        usual = sum(pair.target in in_training[-1] for pair in validation) / len(validation)
         reason = f"{value:.1%} of the test targets are in the training data, of the validation targets {usual:.1%}"
         gates.append(Gate.at_most("known targets", value, usual + _ABOVE, reason))
         tested = [_bare(pair) for pair in test]

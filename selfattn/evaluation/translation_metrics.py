@@ -403,11 +403,11 @@ def randomisation_test(
 
     def as_large(chosen: npt.NDArray[np.bool_], base: Array, change: Array) -> int:
         """Count the choices ``[n i]`` of items to exchange whose difference is at least the observed one."""
-        found = 0
+        count = 0
         for start in range(0, len(chosen), _AT_ONCE):
             sums = base + chosen[start : start + _AT_ONCE] @ change
-            found += int(np.sum(abs(_differences(sums, total, score)) >= observed - _TIE))
-        return found
+            count += int(np.sum(abs(_differences(sums, total, score)) >= observed - _TIE))
+        return count
 
     differing = np.flatnonzero((first != second).any(axis=1))
     count = len(differing)

@@ -370,8 +370,8 @@ def fisher_p(first: tuple[int, int], second: tuple[int, int]) -> float:
         >>> round(fisher_p((3, 3), (0, 3)), 3), round(fisher_p((5, 5), (0, 5)), 3), fisher_p((2, 2), (2, 2))
         (0.1, 0.008, 1.0)
     """
-    found = first[0] + second[0]
-    ways = [math.comb(first[1], k) * math.comb(second[1], found - k) for k in range(found + 1)]
+    successes = first[0] + second[0]
+    ways = [math.comb(first[1], k) * math.comb(second[1], successes - k) for k in range(successes + 1)]
     return sum(way for way in ways if way <= ways[first[0]]) / sum(ways)
 
 
@@ -547,7 +547,7 @@ def _rank_sum_test(a: Array, b: Array) -> tuple[float, float, float]:
     not_more = int((low <= 0).sum())  # pairs in which the first may not need more
     not_fewer = int((high >= 0).sum())
     p = min(1.0, 2 * float(tail[min(not_more, not_fewer)]))
-    cut = int((tail <= ALPHA / 2).sum())  # so many ratios may lie outside at either end
+    cut = int((tail <= ALPHA / 2).sum())  # number of ratios that may lie outside at either end
     if not cut:
         return -math.inf, math.inf, p
     return float(low[cut - 1]), float(high[len(high) - cut]), p

@@ -209,14 +209,14 @@ class Display:
             if progress.state != "running" and label in self._last:
                 self.say(self._last.pop(label))
         done = sum(progress.state in ("done", "failed") for progress in self._known.values())
-        left = message("progress.done", done=done, count=len(self.labels)).say(self.lang)
+        summary = message("progress.done", done=done, count=len(self.labels)).say(self.lang)
         if seconds := self.bar.tasks[0].time_remaining:
-            left += message("progress.minutes", left=f"{max(1, seconds / 60):.0f}").say(self.lang)
+            summary += message("progress.minutes", left=f"{max(1, seconds / 60):.0f}").say(self.lang)
         share = sum(progress.share for progress in self._known.values())
-        self.bar.update(self._all, completed=share, description=left)
+        self.bar.update(self._all, completed=share, description=summary)
         is_late = done > self._done or time.monotonic() - self._printed > EVERY
         if done < len(self.labels) and not self.is_live and is_late:
-            state = "; ".join([left, *self._running()])
+            state = "; ".join([summary, *self._running()])
             self.say(message("progress.trials", state=state).say(self.lang))
             self._printed = time.monotonic()
         self._done = done

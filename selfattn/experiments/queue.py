@@ -38,7 +38,7 @@ from selfattn.streams import training_lock
 from selfattn.training.config import DeviceName
 from selfattn.words.messages import SOURCE
 
-_ALONE = 2  # a trial that was in so many broken pools is tried alone
+_ALONE = 2  # broken pools of a trial after which it is tried alone
 _BREAKS = 3  # pools that may break before any trial begins
 
 
@@ -115,25 +115,25 @@ def run_all(runner: Runner[T], trials: Sequence[T]) -> dict[str, str]:
         UserError: the cluster cannot be reached, or no trial can be sent out.
         KeyboardInterrupt: Ctrl-C or SIGTERM stopped the trials.
     """
-    left = [trial for trial in trials if not runner.is_done(trial)]
-    if not left:
+    pending = [trial for trial in trials if not runner.is_done(trial)]
+    if not pending:
         return {}
     workers = runner.workers
     logs = Logs(runner.workers.out)
     with writing(workers.out):
         logs.path.mkdir(parents=True, exist_ok=True)
-        logs.clear([trial.label for trial in left])
-    first = left[0].label
+        logs.clear([trial.label for trial in pending])
+    first = pending[0].label
     failed = dict[str, str]()
     lost = Counter[str]()
     breaks = 0
     with (
-        connect_backend(workers, len(left)) as (backend, count),
-        Display(logs, [trial.label for trial in left], lang=workers.lang) as display,
+        connect_backend(workers, len(pending)) as (backend, count),
+        Display(logs, [trial.label for trial in pending], lang=workers.lang) as display,
         _stopping(logs.stop, display.say),
     ):
-        while left and not logs.stop.exists():
-            together = [trial for trial in left if lost[trial.label] < _ALONE] or left[:1]
+        while pending and not logs.stop.exists():
+            together = [trial for trial in pending if lost[trial.label] < _ALONE] or pending[:1]
             broken = ""
             if backend == "loky" and count == 1:
                 for trial in together:
@@ -166,7 +166,7 @@ def run_all(runner: Runner[T], trials: Sequence[T]) -> dict[str, str]:
                 else:
                     lost[label] += 1
                     display.say(f"{label}: stopped when a process died ({broken}); goes on from its last checkpoint")
-            left = [trial for trial in left if not (trial.label in failed or runner.is_done(trial))]
+            pending = [trial for trial in pending if not (trial.label in failed or runner.is_done(trial))]
         if logs.stop.exists():
             raise KeyboardInterrupt
     logs.clear([trial.label for trial in trials if trial.label not in failed])

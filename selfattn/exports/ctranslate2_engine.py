@@ -13,7 +13,7 @@ from selfattn.errors import UserError
 from selfattn.tokenizers.protocol import EOS, SPECIALS
 
 SEARCHED_TOKENS = 8_192  # of sources that are decoded together, times hypotheses; more at once takes longer
-SCORED_TOKENS = 32_768  # likewise, of sources whose targets are scored
+SCORED_TOKENS = 32_768  # of sources whose targets are scored together
 _OTHERWISE = "CTranslate2 computes it in another way"
 
 
@@ -89,14 +89,14 @@ class Ctranslate2Engine:
                 computes in another way; or a prefix and a beam together.
         """
         check_options(options, has_prefixes=any(prefixes))
-        found: list[Hypothesis | None] = [None] * len(sources)
+        by_place: list[Hypothesis | None] = [None] * len(sources)
         for limit in sorted(set(limits)):  # the engine has one limit for all sources of a call
             places = [place for place, of_source in enumerate(limits) if of_source == limit]
             starts = [prefixes[place] for place in places] if any(prefixes) else []
             best = self._best([sources[place] for place in places], starts, options.beam, limit, scored)
             for place, hypothesis in zip(places, best, strict=True):
-                found[place] = hypothesis
-        hypotheses = [[hypothesis] for hypothesis in found if hypothesis is not None]
+                by_place[place] = hypothesis
+        hypotheses = [[hypothesis] for hypothesis in by_place if hypothesis is not None]
         return self._scored_again(sources, hypotheses) if scored and any(prefixes) else hypotheses
 
     def _best(

@@ -94,29 +94,29 @@ def explore(
             inputs = inputs | {"decoder_input_ids": written[:, :-1]} if is_pair else {"input_ids": written}
         source = inputs["input_ids"]
         check_positions(model, max(source.shape[1], labels.shape[1]), "target" if is_pair else "text")
-        with warnings.catch_warnings(), watch(model, layers=layers, heads=heads) as seen:
+        with warnings.catch_warnings(), watch(model, layers=layers, heads=heads) as watched:
             warnings.filterwarnings("ignore", message="watch: no weights")  # the view says it
-            check_size(model, seen, source.shape[1], labels.shape[1])
+            check_size(model, watched, source.shape[1], labels.shape[1])
             try:
                 model(**inputs, **({"use_cache": False} if is_pair else {}))
             except UserError:
                 raise
             except (IndexError, RuntimeError, TypeError, ValueError) as error:
                 raise UserError(f"{type(model).__name__} cannot read this text: {describe_error(error)}") from error
-    if not seen.layers:
-        names = ", ".join(seen.without_weights) or "no layer ran"
+    if not watched.layers:
+        names = ", ".join(watched.without_weights) or "no layer ran"
         raise UserError(f"{type(model).__name__} hands over no attention weights: {names}")
     if second is not None:
         read = f"{text} ↔ {target}"
     elif generate is not None and not is_pair:
         read = str(tokenizer.decode(source[0], skip_special_tokens=True))
-    return _view(model, tokenizer, seen, read, source[0], labels[0], second)
+    return _view(model, tokenizer, watched, read, source[0], labels[0], second)
 
 
 def _view(
     model: PreTrainedModel,
     tokenizer: PreTrainedTokenizerBase,
-    seen: Watch,
+    watched: Watch,
     read: str,
     source: Tensor,
     labels: Tensor,
@@ -128,7 +128,7 @@ def _view(
     s = len(source)
     t = len(labels)
     sizes: dict[Kind, tuple[int, int]] = {"encoder": (s, s), "decoder": (t, t), "cross": (t, s)}
-    for layer in seen.layers:
+    for layer in watched.layers:
         kind: Kind = layer.kind if is_pair else "encoder"  # of one sequence, to itself
         for call in layer.calls:  # more than one where layers share their weights
             i, j = call.shape[-2:]
@@ -148,10 +148,10 @@ def _view(
         encoder_weights=tuple(maps["encoder"].values()),
         decoder_weights=tuple(maps["decoder"].values()),
         layers={kind: list(weights) for kind, weights in maps.items()},
-        heads=() if seen.heads is None else tuple(seen.heads),
+        heads=() if watched.heads is None else tuple(watched.heads),
         model=Path(model.config.name_or_path or "").name or type(model).__name__,
         second=second,
-        without=seen.without_weights,
+        without=watched.without_weights,
     )
 
 
@@ -174,7 +174,7 @@ def _generated(model: Any, inputs: Mapping[str, Tensor], options: Mapping[str, A
     return tokens
 
 
-def check_size(model: PreTrainedModel, seen: Watch, source: int, target: int) -> None:
+def check_size(model: PreTrainedModel, watched: Watch, source: int, target: int) -> None:
     """Check that a page can show the weights of the layers and heads that are watched.
 
     Raises:
@@ -183,8 +183,8 @@ def check_size(model: PreTrainedModel, seen: Watch, source: int, target: int) ->
     sizes = {"encoder": source * source, "decoder": target * target, "cross": source * target}
     if not model.config.is_encoder_decoder:
         sizes["decoder"] = source * source
-    num_heads = model.config.get_text_config().num_attention_heads if seen.heads is None else len(seen.heads)
-    count = sum(sizes[layer.kind] for layer in seen.by_module.values()) * num_heads
+    num_heads = model.config.get_text_config().num_attention_heads if watched.heads is None else len(watched.heads)
+    count = sum(sizes[layer.kind] for layer in watched.by_module.values()) * num_heads
     if count > MOST_WEIGHTS:
         advice = "give a shorter text, or choose `layers` and `heads`"
         raise UserError(f"{count:,} weights are more than a page can show ({MOST_WEIGHTS:,}): {advice}")

@@ -211,14 +211,14 @@ def attention(
     need_weights = bool(output_attentions) or _are_recorded(module)
     output, weights = attend(query, key, value, dropout_p=dropout, need_weights=need_weights, **options)
     if watchers := watchers_of(module):
-        seen = weights
-        if seen is None:  # computed apart: who looks changes neither output nor gradient
+        watched = weights
+        if watched is None:  # computed apart: who looks changes neither output nor gradient
             with torch.no_grad():
-                seen = attend(query, key, value, need_weights=True, **options).weights
-        assert seen is not None
-        _check_rows(module, seen)
+                watched = attend(query, key, value, need_weights=True, **options).weights
+        assert watched is not None
+        _check_rows(module, watched)
         for watcher in watchers:
-            watcher.keep(module, seen if sink is None else seen[..., 1:])
+            watcher.keep(module, watched if sink is None else watched[..., 1:])
     if weights is not None and sink is not None:
         weights = weights[..., 1:]
     return output.transpose(1, 2).contiguous(), weights

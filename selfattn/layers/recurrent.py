@@ -181,7 +181,7 @@ class RecurrentStack(nn.Module):
         return x, tuple(new)
 
     def read(self, x: Tensor, mask: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """Read right-padded rows: an encoder's use. The padding is never felt.
+        """Read right-padded rows: an encoder's use. Padding does not influence the result.
 
         Args:
             x: ``[b s input_dim]``.

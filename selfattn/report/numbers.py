@@ -163,12 +163,12 @@ def even_ticks(highest: float, *, lowest: float = 0.0, count: int = 5) -> tuple[
     return tuple(k * step for k in range(math.ceil(lowest / step - 1e-9), math.floor(highest / step + 1e-9) + 1))
 
 
-def _round_up(highest: float, most: float = 100.0) -> float:
-    """Return the next higher of 1, 2, 3, 4, 5, 6, 8, 10 times a power of ten, at most `most`."""
+def _round_up(highest: float, limit: float = 100.0) -> float:
+    """Return the next higher of 1, 2, 3, 4, 5, 6, 8, 10 times a power of ten, at most `limit`."""
     if highest <= 0:
         return 1.0
     power = 10.0 ** math.floor(math.log10(highest))
-    return min(most, next(factor * power for factor in (1, 2, 3, 4, 5, 6, 8, 10) if factor * power >= highest))
+    return min(limit, next(factor * power for factor in (1, 2, 3, 4, 5, 6, 8, 10) if factor * power >= highest))
 
 
 NONE = "–"

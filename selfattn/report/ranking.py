@@ -36,16 +36,16 @@ def in_task_words(record: Record, key: str, **values: str | int | Message) -> Me
     return Message(key, values, {lang: texts[key] for lang, texts in words.items() if key in texts})
 
 
-def named(record: Record, what: Literal["metric", "bucket", "gate"], name: str) -> Message:
+def named(record: Record, kind: Literal["metric", "bucket", "gate"], name: str) -> Message:
     """Return the display name of a metric, a bucket or a gate: the task's, the catalogue's, or the name itself.
 
     Args:
         record: may bring the task's own texts.
-        what: of what it is the name.
+        kind: of what it is the name.
         name: in the record.
     """
-    display = in_task_words(record, name_key(what, name))
-    return display if display.texts or has_text(display.key) else Message(what, {"name": name})
+    display = in_task_words(record, name_key(kind, name))
+    return display if display.texts or has_text(display.key) else Message(kind, {"name": name})
 
 
 def metric_kind(record: Record, name: str) -> Unit | None:

@@ -78,10 +78,10 @@ def measure_pairs(
     names = dict.fromkeys((ExactMatch.name, CharacterErrorRate.name, *metric_names(task)))
     metrics = [make_metric(name, task.language) for name in names]
     results = run.about(test.name) | {"beam": options.beam, "length_penalty": options.length_penalty}
-    others = None
+    against_outputs = None
     if against is not None:
-        others = [candidates[0].text for candidates in against.decode(sources, options, targets=targets)]
-    results |= evaluate_outputs(outputs, pairs, metrics, others)
+        against_outputs = [candidates[0].text for candidates in against.decode(sources, options, targets=targets)]
+    results |= evaluate_outputs(outputs, pairs, metrics, against_outputs)
     if against is not None:
         results["against"] |= {"run": str(against.path), "model": against.config.preset}
     results[f"unknown_{unit_of(run.tokenizer.source)}"] = run.unknown(sources).total()

@@ -137,14 +137,14 @@ def make_training_set(
 
     validation = splits.validation(training.validation_items)
     sampled = splits.sample()[:_SAMPLE]
-    seen = [*sampled, *validation]
-    if pair := unclean(seen):
+    all_pairs = [*sampled, *validation]
+    if pair := unclean(all_pairs):
         advice = "clean them by selfattn.plugin.clean_pair"
         raise UserError(f"{splits.name}: {pair.source!r}, {pair.target!r}: not clean, as inputs of a run are; {advice}")
-    source = max((pair.source for pair in seen), key=length_in(tokenizer.source))
-    target = max((pair.target for pair in seen), key=length_in(tokenizer.target))
+    source = max((pair.source for pair in all_pairs), key=length_in(tokenizer.source))
+    target = max((pair.target for pair in all_pairs), key=length_in(tokenizer.target))
     longest = encode_pairs([Pair(source, target)], tokenizer)[0]
-    warning = script_warning((pair.target for pair in seen[:_READ]), task.language) if task.language else None
+    warning = script_warning((pair.target for pair in all_pairs[:_READ]), task.language) if task.language else None
     max_length = 2 * len(longest.target)  # twice as many as the longest seen
     notes = [*splits.notes, *([] if warning is None else [warning])]
     notes.append(_vocabulary_note(tokenizer, task.vocabulary_origin() if is_new else _OF_START))
@@ -248,7 +248,7 @@ def _vocabulary_note(tokenizer: Tokenizer, origin: str) -> str:
 
 
 def output_limits(
-    pairs: Sequence[Pair], examples: Sequence[Example], known: Sequence[Pair], tokenizer: Tokenizer
+    pairs: Sequence[Pair], examples: Sequence[Example], training: Sequence[Pair], tokenizer: Tokenizer
 ) -> list[int]:
     """Return the most tokens that a validation lets a model write for each pair's source.
 
@@ -258,7 +258,7 @@ def output_limits(
     Args:
         pairs: of the validation.
         examples: these pairs as ids.
-        known: further pairs, of the training.
+        training: further pairs, of the training.
         tokenizer: of both sides.
 
     Returns:
@@ -277,7 +277,7 @@ def output_limits(
     lengths = [(source, len(example.target)) for source, example in zip(source_lengths, examples, strict=True)]
     longest_so_far = 0
     longest_of: dict[int, tuple[int, str]] = {}  # by the length of the source, the longest target and its length
-    for pair in known:
+    for pair in training:
         source = of_source(pair.source)
         length = of_target(pair.target)
         if source not in longest_of or length > longest_of[source][0]:

@@ -163,7 +163,7 @@ def unseen(part: Split, count: int) -> tuple[list[GoldPair], Batch]:
 
 
 def training(seed: int, count: int, *, shuffled: bool) -> Iterator[Batch]:
-    """Go through so many phrases again and again, each time in another order; they have their links.
+    """Go through a number of phrases again and again, each time in another order; they have their links.
 
     Args:
         seed: of the phrases and of their order.

@@ -300,11 +300,11 @@ def _measured(record: Record, name: str, estimate: Estimate | None) -> str:
     kind = metric_kind(record, name)
     if estimate is None:
         return NONE
-    mean, least, most = (
+    mean, lowest, highest = (
         value_text(value, kind) if kind else amount(value)
         for value in (estimate.mean, min(estimate.runs, default=0), max(estimate.runs, default=0))
     )
-    return f"{mean}\u00a0({least}–{most})" if len(estimate.runs) > 1 else mean
+    return f"{mean}\u00a0({lowest}–{highest})" if len(estimate.runs) > 1 else mean
 
 
 _POINTS = 24  # of a line
@@ -408,8 +408,8 @@ def _line(model: Model, target: Target) -> tuple[b.Spot, ...]:
 
 def _valid_at(curve: list[Point], place: int) -> float | None:
     """Return the last score of a run up to a place; a run that arrived before keeps its last one."""
-    seen = [point.valid for point in curve if point.examples and point.examples <= place]
-    return seen[-1] if seen else None
+    earlier = [point.valid for point in curve if point.examples and point.examples <= place]
+    return earlier[-1] if earlier else None
 
 
 @b.section("target", "head.target", after="rates")
