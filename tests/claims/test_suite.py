@@ -370,7 +370,6 @@ def test_attention_on_links_and_exact_match_leave_padding_out(monkeypatch: pytes
 
 
 def test_the_worked_example_is_right_on_paper() -> None:
-    """Every number of the page as a fraction, done by hand."""
     claim = CLAIMS["weighted-sum"]()
     figures = claim.measure(Setup(claim.arms()[0], 0))
     by_paper = {

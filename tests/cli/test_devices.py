@@ -20,7 +20,6 @@ COMMANDS: dict[str, tuple[str, ...]] = {
 
 @pytest.fixture
 def call(cli: Cli, runs: dict[str, Run], tmp_path: Any) -> Callable[..., Any]:
-    """Call a command with a run and a device."""
     pairs = tmp_path / "pairs.tsv"
     pairs.write_text(f"{TEXT}\t2008-11-13\n")
 

@@ -42,7 +42,6 @@ TEST_ITEMS = 40
 def compared(
     tmp_path_factory: pytest.TempPathFactory, tiny: dict[str, Any], small: dict[str, tuple[str, ...]]
 ) -> tuple[Path, dict[str, Any]]:
-    """A comparison of three small models: its directory and its results."""
     out = tmp_path_factory.mktemp("compare") / "dates"
     settings = tuple(f"{model}:{setting}" for model in MODELS for setting in small[model])
     with pytest.MonkeyPatch.context() as patch:

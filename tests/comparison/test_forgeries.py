@@ -95,8 +95,6 @@ def with_a_clock_that_went_back(place: Path) -> None:
 
 
 def with_lines(change: Callable[[list[str]], Iterable[str]]) -> Callable[[Path], object]:
-    """Write other lines into the ledger."""
-
     def forge(place: Path) -> None:
         lines = (place / LEDGER).read_text().splitlines(keepends=True)
         (place / LEDGER).write_text("".join(change(lines)))
@@ -218,7 +216,6 @@ def chained_without_the_plan(place: Path) -> None:
 
 
 def exchange(first: Path, second: Path) -> None:
-    """Exchange two directories."""
     aside = first.with_name("aside")
     first.rename(aside)
     second.rename(first)

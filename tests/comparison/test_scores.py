@@ -26,6 +26,7 @@ from selfattn.report.write import document
 Cli = Callable[..., Any]
 Rows = list[dict[str, Any]]
 RIGHT = [f"a {number} b" for number in range(40)]
+SPREAD = Spread(runs=0.04, single=1.0, common=0.5, freedom=8, items=100)
 
 
 def answers(system: str, run: int) -> list[str]:
@@ -52,15 +53,19 @@ def kind(item: int) -> str:
     return "odd" if item % 2 else "even"
 
 
+def called(first: str, second: str) -> Callable[[Rows], Rows]:
+    """Give the systems other names."""
+    return lambda table: [row | {"system": first if row["system"] == "a" else second} for row in table]
+
+
 def test_scores_are_judged_as_the_outputs_that_they_come_from(tmp_path: Path) -> None:
     systems = {system: [answers(system, run) for run in range(3)] for system in "ab"}
     tags = [kind(item) for item in range(40)]
     theirs, _ = compare_outputs(RIGHT, systems, metric="exact_match", out=tmp_path / "a", tags=tags, margin=2.0)
     table = rows(group=kind, metric=lambda _: "exact_match")
     ours, _ = compare_scores(columns(table), out=tmp_path / "b", margin=2.0)
-    assert [model.metrics for model in ours.models] == [
-        {"exact_match": model.metrics["exact_match"]} for model in theirs.models
-    ]
+    exact = [{"exact_match": model.metrics["exact_match"]} for model in theirs.models]
+    assert [model.metrics for model in ours.models] == exact
     assert ours.pairs == tuple(test for test in theirs.pairs if test.metric == "exact_match")
     assert ours.buckets == theirs.buckets[:1]
     for name in ("headline", "interval", "test_items", "margin", "trained"):
@@ -69,7 +74,6 @@ def test_scores_are_judged_as_the_outputs_that_they_come_from(tmp_path: Path) ->
 
 
 def written(table: Rows, folder: Path) -> Iterator[Path]:
-    """The same table in every format."""
     frame = pd.DataFrame(table)
     frame.to_csv(folder / "t.csv", index=False)
     frame.to_csv(folder / "t.tsv", index=False, sep="\t")
@@ -159,22 +163,14 @@ BAD: dict[str, tuple[Callable[[Rows], Rows], list[str], str]] = {
     "text": (lambda t: [*t[:-1], t[-1] | {"score": "good"}], [], r"system b, run 2, item i39: .* number.*found 'good'"),
     "nan": (lambda t: [*t[:-1], t[-1] | {"score": float("nan")}], [], r"system b, run 2, item i39: .*finite.*none"),
     "infinite": (lambda t: [*t[:-1], t[-1] | {"score": float("inf")}], [], r"system b, run 2, item i39: .*finite"),
-    "one name": (lambda t: [row | {"system": "a"} for row in t], [], r"system a, run 0, item i0: two scores"),
-    "alike": (
-        lambda t: [row | {"system": {"a": "a", "b": "a "}[row["system"]]} for row in t],
-        [],
-        r"systems 'a' and 'a ' look alike; give each another name",
-    ),
-    "forms": (
-        lambda t: [row | {"system": {"a": "\xe9", "b": "e\u0301"}[row["system"]]} for row in t],
-        [],
-        r"look alike; give each another name",
-    ),
+    "one name": (called("a", "a"), [], r"system a, run 0, item i0: two scores"),
+    "alike": (called("a", "a "), [], r"systems 'a' and 'a ' look alike; give each another name"),
+    "forms": (called("\xe9", "e\u0301"), [], r"look alike; give each another name"),
     "twice": (lambda t: [*t, t[5]], [], r"system a, run 0, item i5: two scores"),
     "others": (
-        lambda t: [row | {"item": f"{row['system']}{row['item']}"} for row in t],
+        lambda t: [row | {"item": row["system"] + row["item"]} for row in t],
         [],
-        r"240 missing scores, such as",
+        "240 missing scores, such",
     ),
     "no column": (lambda t: [{"model": 1, "score": 2}], [], r"no column system, item"),
     "column": (lambda t: [row | {"seed": 1} for row in t], [], r"columns seed: expected some of system, run, item"),
@@ -184,11 +180,7 @@ BAD: dict[str, tuple[Callable[[Rows], Rows], list[str], str]] = {
     "wrong way": (lambda t: [row | {"metric": "bleu"} for row in t], ["--better", "lower"], r"higher values of bleu"),
     "no metric": (lambda t: t, ["--better", "wer=lower"], r"--better wer: .*has no such metric, but score"),
     "way": (lambda t: t, ["--better", "up"], r"--better up: expected higher or lower"),
-    "range": (
-        lambda t: [row | {"score": 5} for row in t],
-        ["--unit", "share"],
-        r"a share goes from 0 to 1, found 5 to",
-    ),
+    "range": (lambda t: [r | {"score": 5} for r in t], ["--unit", "share"], r"a share goes from 0 to 1, found 5 to"),
     "one item": (lambda t: [row for row in t if row["item"] == "i1"], [], r"fewer than two items"),
 }
 
@@ -251,7 +243,6 @@ def test_a_plan_says_how_many_runs_and_items_it_takes(tmp_path: Path, cli: Cli) 
 
 def test_the_power_of_a_plan_is_that_of_the_comparison_itself() -> None:
     """Runs of two systems with known variances, judged as a comparison judges them; three standard errors apart."""
-    spread = Spread(runs=0.04, single=1.0, common=0.5, freedom=8, items=100)
     rng = np.random.default_rng(0)
     for runs, items in ((3, 100), (5, 100), (5, 400)):
         seen = 0
@@ -260,7 +251,7 @@ def test_the_power_of_a_plan_is_that_of_the_comparison_itself() -> None:
             item = rng.normal(0, 0.5, size=(2, 1, items))  # 2 x 0.25
             first, second = level + item + rng.normal(size=(2, runs, items))
             seen += score_runs({"a": first, "b": second}).comparison().between("a", "b").word == "better"
-        expected = power(spread, 0.5, runs, items)
+        expected = power(SPREAD, 0.5, runs, items)
         assert seen / 400 == pytest.approx(expected, abs=3 * (expected * (1 - expected) / 400) ** 0.5 + 0.02)
 
 
@@ -272,19 +263,14 @@ def test_the_items_of_a_pilot_count_as_far_as_they_tell_its_systems_apart() -> N
 
 
 def test_more_items_never_need_more_runs_and_caution_needs_no_fewer() -> None:
-    spread = Spread(runs=0.04, single=1.0, common=0.5, freedom=8, items=100)
-    needed = [runs_needed(spread, 0.4, items) for items in (50, 100, 200, 400)]
-    counts = [count or 101 for count in needed]
+    counts = [runs_needed(SPREAD, 0.4, items) or 101 for items in (50, 100, 200, 400)]
     assert counts == sorted(counts, reverse=True)
-    assert (runs_needed(spread.cautious(), 0.4, 200) or 101) >= counts[2]
-    assert runs_needed(spread, 0.001, 100) is None
+    assert (runs_needed(SPREAD.cautious(), 0.4, 200) or 101) >= counts[2]
+    assert runs_needed(SPREAD, 0.001, 100) is None
 
 
 GIVEN: dict[str, tuple[dict[str, list[Any]], str]] = {
-    "texts": (
-        {"score": ["1", "0", "x", "1"]},
-        "system b, item 1: expected true, false or a number as its score, found 'x'",
-    ),
+    "texts": ({"score": ["1", "0", "x", "1"]}, "system b, item 1: expected true, false or a number .*, found 'x'"),
     "kinds": ({"score": [1, "x", 1, 1]}, "is no table that can be read"),
     "nan": ({"score": [1.0, float("nan"), 1.0, 1.0]}, "system a, item 2: expected a finite number"),
     "lengths": ({"score": [1]}, "is no table that can be read"),

@@ -37,7 +37,6 @@ LIMIT = 300  # seconds, on a machine that has other things to do
 
 @pytest.fixture(autouse=True, scope="module")
 def one_thread() -> Iterator[None]:
-    """As many threads here as in the programs that are started."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("OMP_NUM_THREADS", "1")
         yield
@@ -57,7 +56,6 @@ def one_after_the_other(tmp_path_factory: pytest.TempPathFactory) -> dict[str, b
 
 @pytest.fixture
 def started() -> Iterator[Callable[..., subprocess.Popen[str]]]:
-    """Start the command line in a process of its own."""
     processes = []
 
     def start(*arguments: object) -> subprocess.Popen[str]:

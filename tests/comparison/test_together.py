@@ -121,7 +121,6 @@ metric = "exact_match"
 
 @pytest.fixture
 def recipe(tmp_path: Path) -> Path:
-    """A recipe of three tiny data sets."""
     lines = [COMMON]
     for number, name in enumerate(NAMES):
         chance = random.Random(number)

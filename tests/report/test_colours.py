@@ -14,7 +14,6 @@ NAMES = tuple(f"m{k}" for k in range(COLOURS))
 
 
 def theme(opening: str) -> dict[str, str]:
-    """The colours of one block of the style sheet."""
     block = CSS[CSS.index(opening) + len(opening) :]
     return dict(re.findall(r"--([\w-]+): (#[0-9a-f]+)", block[: block.index("}")]))
 

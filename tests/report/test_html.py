@@ -73,7 +73,6 @@ class Page(HTMLParser):
 
 @cache
 def written(name: str) -> str:
-    """The page of one of the made-up records."""
     return html_of(document(report_records.read(name)))
 
 

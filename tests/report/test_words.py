@@ -166,7 +166,6 @@ COMPOSED_OF_CLAIMS = {"verdict.{}": get_args(Finding), "need.{}": get_args(Need)
 
 
 def expanded(forms: dict[str, tuple[str, ...]]) -> set[str]:
-    """Every key that can be composed."""
     return {form.format(word) for form, words in forms.items() for word in words}
 
 

@@ -59,7 +59,6 @@ def covariance(scores: Array) -> Array:
 
 
 def by_tuning(values: Array, tunings: npt.NDArray[np.int64]) -> Array:
-    """Means of the runs of each tuning."""
     return np.array([values[tunings == number].mean() for number in np.unique(tunings)])
 
 

@@ -50,7 +50,6 @@ def sides(folder: Path) -> tuple[MarianTokenizer, MarianTokenizer]:
 
 @pytest.mark.parametrize("text", TEXTS)
 def test_tokens_are_theirs(folder: Path, text: str) -> None:
-    """The same tokens: our ids, translated, are the ids of `MarianTokenizer`."""
     theirs = transformers.MarianTokenizer.from_pretrained(folder)
     source, target = sides(folder)
     assert [source.theirs[number] for number in source.encode(text)] == theirs(text)["input_ids"][:-1]
@@ -136,7 +135,6 @@ def test_pickled_weights_and_the_hub(folder: Path, run: Run, data: Path, hub: Hu
 
 
 def test_two_vocabularies(tmp_path: Path, folder: Path) -> None:
-    """Models with `separate_vocabs` have a vocabulary, and a table, for each side."""
     two = write_marian(tmp_path / "two", share_encoder_decoder_embeddings=False)
     numbers = json.loads((two / "vocab.json").read_text("utf-8"))
     inner = [piece for piece, number in numbers.items() if 1 < number < len(numbers) - 1]
@@ -149,6 +147,13 @@ def test_two_vocabularies(tmp_path: Path, folder: Path) -> None:
     assert [source.theirs[number] for number in source.encode(text)] == theirs(text)["input_ids"][:-1]
     ids = [target.theirs[number] for number in target.encode(text)]
     assert ids == [turned.get(piece, 1) for piece in theirs.spm_target.encode(text, out_type=str)]
+
+
+@pytest.fixture
+def start(cli: Cli, data: Path, tmp_path: Path) -> Cli:
+    """Start a training from a model."""
+    command = ("train", "translation", "--data", data, "--out", tmp_path / "run", "--init-from")
+    return lambda folder, *options: cli(*command, folder, *options)
 
 
 def change(path: Path, **values: object) -> None:
@@ -180,7 +185,7 @@ FAULTS: list[tuple[str, Any, str]] = [
 
 @pytest.mark.parametrize(("name", "fault", "message"), FAULTS, ids=[message[:50] for _, _, message in FAULTS])
 def test_what_is_not_understood_is_refused(
-    name: str, fault: Any, message: str, folder: Path, data: Path, tmp_path: Path, cli: Cli
+    name: str, fault: Any, message: str, folder: Path, start: Cli, tmp_path: Path, cli: Cli
 ) -> None:
     broken = Path(shutil.copytree(folder, tmp_path / "opus"))
     path = broken / name
@@ -191,8 +196,7 @@ def test_what_is_not_understood_is_refused(
     else:
         values = json.loads(path.read_text("utf-8"))
         path.write_text(json.dumps(values | fault if isinstance(fault, dict) else fault(values)), "utf-8")
-    call = ("train", "translation", "--init-from", broken, "--data", data, "--target", "de", "--out", tmp_path / "run")
-    assert message in cli(*call).refusal()
+    assert message in start(broken, "--target", "de").refusal()
     assert not (tmp_path / "run").exists()
     if "bert" in message:
         assert cli("predict", broken).refusal().endswith("a model of Hugging Face (bert), not a run\n")
@@ -213,17 +217,13 @@ MODEL_OF = "the model is that of --init-from"
         ("--target de --set encoder.num_heads=7", f"--set encoder.num_heads=7: {MODEL_OF}"),
     ],
 )
-def test_other_settings_than_its_own(
-    options: str, message: str, folder: Path, data: Path, tmp_path: Path, cli: Cli
-) -> None:
-    call = ("train", "translation", "--init-from", folder, "--data", data, "--out", tmp_path / "run")
-    assert message in cli(*call, *options.split()).refusal()
+def test_other_settings_than_its_own(options: str, message: str, folder: Path, start: Cli) -> None:
+    assert message in start(folder, *options.split()).refusal()
 
 
-def test_notes_and_what_is_no_run(folder: Path, data: Path, tmp_path: Path, cli: Cli) -> None:
+def test_notes_and_what_is_no_run(folder: Path, data: Path, tmp_path: Path, start: Cli, cli: Cli) -> None:
     change(folder / "generation_config.json", num_beams=6)
-    steps = ("--max-steps", "1", "--target", "de")
-    done = cli("train", "translation", "--init-from", folder, "--data", data, "--out", tmp_path / "run", *steps)
+    done = start(folder, "--max-steps", "1", "--target", "de")
     assert "a Marian model, en to de; its tokens and weights as they are" in done.err
     assert "2 language codes such as >>deu<<, >>nld<<: each source text begins with one of them" in done.err
     assert "6 beams are not part of a run; decode with --beam 6" in done.err

@@ -85,8 +85,6 @@ def test_what_is_no_observer_is_refused(train: Train, tmp_path: Path, observers:
 
 
 def test_the_observer_of_the_how_to(train: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The page's program, with a small training."""
-
     def train_small(task: str, *, model: str, out: str, observers: list[Any]) -> selfattn.Run:
         return train(model, tmp_path / out, observers=observers)
 

@@ -49,7 +49,6 @@ def shortened(command: str) -> list[str]:
 
 
 def table_of(page: str) -> list[str]:
-    """The commands in the tables of a page."""
     rows = re.findall(r"^\| [^|]*\| `(.*?)` \|", page, re.M)
     return [row.replace("\\|", "|") for row in rows if "selfattn " in row]
 

@@ -23,7 +23,6 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def example(name: str, **changes: str) -> dict[str, Any]:
-    """Run an example, and return its names."""
     names: dict[str, Any] = {"__name__": name}
     text = EXAMPLES[name]
     for before, after in changes.items():

@@ -50,22 +50,22 @@ def accepted(hint: Any) -> Any:
     return hint
 
 
+def fields_of(kind: Any) -> dict[str, Any]:
+    hints = typing.get_type_hints(kind)
+    return {field.name: hints[field.name] for field in dataclasses.fields(kind)}
+
+
 @pytest.mark.parametrize(
     ("settings", "kinds"),
-    [
-        (TrainingSettings, [TrainingConfig]),
-        (CompareSettings, [TrainingConfig, CompareOptions]),
-        (TrainSettings, [TrainingConfig, TrainOptions]),
-    ],
+    [(TrainingSettings, []), (CompareSettings, [CompareOptions]), (TrainSettings, [TrainOptions])],
 )
 def test_keywords_are_the_fields(settings: Any, kinds: list[type[Any]]) -> None:
-    hints: dict[str, Any] = {}
+    hints = fields_of(TrainingConfig)
+    del hints["seed"]
     for kind in kinds:
-        of_kind = typing.get_type_hints(kind)
-        for field in dataclasses.fields(kind):
-            if (kind, field.name) != (TrainingConfig, "seed"):
-                hints[field.name] = accepted(of_kind[field.name])
-    assert typing.get_type_hints(settings) == hints
+        hints |= fields_of(kind)
+    assert typing.get_type_hints(settings) == {name: accepted(hint) for name, hint in hints.items()}
+    assert typing.get_type_hints(DecodingSettings) == fields_of(DecodingOptions)
 
 
 def prepared(
@@ -129,60 +129,38 @@ NO_PAIRS: tuple[Any, ...] = (("a", "b"), None, "a", {"source": "a", "target": "b
 WRONG_CALLS: list[tuple[Any, tuple[Any, ...], dict[str, Any], str]] = [
     *((call, ("dates",), {"out": "out"} | one, said) for call in (compare, train_on) for one, said in WRONG_PLACES),
     *((compare, ("dates",), USUAL | settings, f"{said}\n") for settings, said in WRONG_VALUES),
-    *(
-        (call, (task,), {"out": "out"}, "`task`: expected a name such as 'dates', or a task, got ")
-        for call in (compare, train_on)
-        for task in (None, 3, Dates)
-    ),
-    *(
-        (call, (path,), {}, said)
-        for path in (None, 3, ["run"])
-        for call, said in (
-            (selfattn.load, "load: expected a run directory, got "),
-            (selfattn.load_plugin, "`plugin`: expected a file, or a module by its dotted name, got "),
-        )
-    ),
+    *((call, (task,), {"out": "out"}, "`task`: expected a name such as 'dates', or a task, got ")
+      for call in (compare, train_on) for task in (None, 3, Dates)),
+    *((call, (path,), {}, said) for path in (None, 3, ["run"]) for call, said in (
+        (selfattn.load, "load: expected a run directory, got "),
+        (selfattn.load_plugin, "`plugin`: expected a file, or a module by its dotted name, got "),
+    )),
     (compare, ("dates", CompareOptions(**USUAL)), {"quick": True}, "`quick`: beside `options`; set it there"),
     (train_on, ("dates", CompareOptions(**USUAL)), {}, "`options`: expected TrainOptions, got CompareOptions"),
     (train_on, ("dates",), {}, "`out`: give the directory of the run"),
     (compare, ("dates",), {"seed": 3}, "`seed`: the trainings of a comparison have several"),
     (compare, (Dates(),), {"out": "out", "task_options": {"locales": ("ko_KR",)}}, "locales: the task has its options"),
-    *(
-        (selfattn.build, (config,), {"vocab_size": size}, "build: ")
-        for config, size in ((None, 11), (("transformer",), 11), ("transformer", "11"))
-    ),
+    *((selfattn.build, (config,), {"vocab_size": size}, "build: ")
+      for config, size in ((None, 11), (("transformer",), 11), ("transformer", "11"))),
     ("predict", (DATES,), {"beams": 5}, "`beams`: there is no such setting here; did you mean `beam`?"),
     ("predict", (DATES,), {"beam": 0}, "`beam`: expected"),
     ("predict", (DATES,), {"options": 5}, "predict: expected DecodingOptions, got 5"),
     ("predict", (DATES,), {"options": DecodingOptions(), "beam": 2}, "predict: `beam` beside DecodingOptions"),
-    (
-        "predict",
-        (DATES,),
-        {"glossary": {"May": "05"}, "beam": 2},
-        "`glossary`: expected a Glossary({term: words}), got {",
-    ),
-    *(
-        (call, (texts,), {}, f"{call}: expected a list of {items}, got ")
-        for items, calls in (("texts", ("predict", "decode", "unknown")), ("pairs", ("score", "align")))
-        for call in calls
-        for texts in NO_LISTS
-    ),
-    *(
-        (call, (["1 May 2001", item],), {}, f"{call}: text 2: expected a text, got ")
-        for call in ("predict", "decode", "unknown")
-        for item in NO_TEXTS
-    ),
+    ("predict", (DATES,), {"glossary": {"May": "5"}, "beam": 2}, "`glossary`: expected a Glossary({term: words}), got"),
+    *((call, (texts,), {}, f"{call}: expected a list of {items}, got ")
+      for items, calls in (("texts", ("predict", "decode", "unknown")), ("pairs", ("score", "align")))
+      for call in calls for texts in NO_LISTS),
+    *((call, (["1 May 2001", item],), {}, f"{call}: text 2: expected a text, got ")
+      for call in ("predict", "decode", "unknown") for item in NO_TEXTS),
     *((call, ([item],), {}, f"{call}: pair 1: expected ") for call in ("score", "align") for item in NO_PAIRS),
     *(("attention", (text,), {}, "attention: expected a single text, got ") for text in (None, ["May 1, 2001"], 3)),
     *(("aligned_parts", (pair,), {}, "aligned_parts: pair 1: expected ") for pair in (None, ["May 1, 2001"], 3)),
-    *(
-        ("align", ([PAIR],), {name: "last"}, f"align: `{name}`: expected a whole number, got 'last'")
-        for name in ("layer", "head")
-    ),
+    *(("align", ([PAIR],), {name: "last"}, f"align: `{name}`: expected a whole number, got 'last'")
+      for name in ("layer", "head")),
     *(("align", ([PAIR],), {"head": head}, "align: `head`: expected a whole number") for head in (True, [], "", 0.0)),
     ("decode", (DATES,), {"targets": "1"}, "decode: `targets`: expected a list of texts, got '1'"),
     ("decode", (DATES,), {"first": 1.5}, "decode: `first`: expected a whole number, got 1.5"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("call", "given", "settings", "message"), WRONG_CALLS)
@@ -219,12 +197,6 @@ def test_keywords_are_the_options_of_decoding(runs: dict[str, Run]) -> None:
     assert run.predict(iter(DATES)) == run.predict(DATES)
 
 
-def test_the_keywords_have_the_names_and_types_of_the_options() -> None:
-    fields = {field.name for field in dataclasses.fields(DecodingOptions)}
-    hints = typing.get_type_hints(DecodingOptions)
-    assert typing.get_type_hints(DecodingSettings) == {name: hints[name] for name in fields}
-
-
 def test_an_open_file_is_a_list_of_texts(tmp_path: Any) -> None:
     path = tmp_path / "texts.txt"
     path.write_text("a\nb\n", encoding="utf-8")
@@ -245,11 +217,8 @@ def test_conditions_name_options(kind: Any) -> None:
         assert names >= set(condition.names)
 
 
-def test_conditions_of_a_command_name_its_options() -> None:
-    assert {name for condition in commands._ALIGN for name in condition.names} <= set(commands.align.__annotations__)
-
-
 def test_a_condition_holds_or_names_the_option() -> None:
+    assert {name for condition in commands._ALIGN for name in condition.names} <= set(commands.align.__annotations__)
     conditions = [needs("`a`", lambda given: given.a, "b"), excludes("`c`", lambda given: given.c, "d", "e")]
     check_conditions(["b", "e"], SimpleNamespace(a=1, c=0), conditions)
     check_conditions([], SimpleNamespace(a=0, c=1), conditions)

@@ -137,7 +137,6 @@ def day_pairs(path: Path, target: str) -> Path:
 
 @pytest.fixture(scope="module")
 def subwords(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """A run with 280 pieces."""
     folder = tmp_path_factory.mktemp("subwords")
     return train(
         "translation", target="de", data=day_pairs(folder / "a.tsv", "Tag "), model="rnn-plain", epochs=1, set=SMALL,
