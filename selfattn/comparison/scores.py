@@ -429,14 +429,14 @@ def _read(path: Path) -> pa.Table:
 
 
 def _read_parquet(source: Path | bytes) -> pa.Table:
-    def opened() -> Any:
+    def open_file() -> Any:
         return pa.BufferReader(source) if isinstance(source, bytes) else source
 
     names = []
-    for column in parquet.read_schema(opened()):
+    for column in parquet.read_schema(open_file()):
         if column.name in _LABELS and (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
             names.append(column.name)
-    with parquet.ParquetFile(opened(), read_dictionary=names) as file:
+    with parquet.ParquetFile(open_file(), read_dictionary=names) as file:
         return _gather(map(file.read_row_group, range(file.num_row_groups)), file.schema_arrow)
 
 
@@ -479,12 +479,12 @@ def _cells(source: Scores, label: str, *, leave_out: bool) -> Cells:
             table = table.drop_columns(name)
             pa.default_memory_pool().release_unused()
 
-    def described(**numbers: int) -> str:
+    def labels_of(**numbers: int) -> str:
         """Return what numbers of labels stand for; a column that is not there is not named."""
         return ", ".join(f"{name} {labels[name][number]}" for name, number in numbers.items() if name in names)
 
     def place(row: int) -> str:
-        return f"{label}: {described(**{name: codes[name][row] for name in ('system', 'run', 'item')})}"
+        return f"{label}: {labels_of(**{name: codes[name][row] for name in ('system', 'run', 'item')})}"
 
     scores = _numbers(table["score"], place)
     del table
@@ -522,7 +522,7 @@ def _cells(source: Scores, label: str, *, leave_out: bool) -> Cells:
         gaps = []
         for metric, run, item in np.argwhere(missing)[:3].tolist():
             system, number = divmod(int(trained[run]), len(runs))
-            gaps.append(described(system=system, run=number, item=item, metric=metric))
+            gaps.append(labels_of(system=system, run=number, item=item, metric=metric))
         count = number_of(int(missing.sum()), "missing score")
         advice = "add them, or `leave_out` such items for all"
         raise UserError(f"{label}: {count}, such as {'; '.join(gaps)}: {advice}")

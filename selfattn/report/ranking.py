@@ -69,7 +69,7 @@ def difference_unit(record: Record) -> Message:
     return message(f"difference.{record.headline.kind}", **values)
 
 
-def measured(record: Record) -> dict[str, Message]:
+def caption_words(record: Record) -> dict[str, Message]:
     """Return what captions name: that metric and its unit."""
     return {"metric": headline_name(record), "scale": headline_unit(record)}
 

@@ -16,9 +16,9 @@ from selfattn.report import blocks as b
 from selfattn.report.numbers import NONE, Scale, amount, compact, difference_text, flatten, value_text
 from selfattn.report.ranking import (
     amount_of_training,
+    caption_words,
     difference_unit,
     headline_name,
-    measured,
     ranked,
     record_scale,
     share,
@@ -56,7 +56,7 @@ def _trial_chart(record: Record, budget: float | None) -> b.Chart:
     numbers = sorted({1, *range(step, longest + 1, step)})
     marks = tuple((float(number), str(number)) for number in numbers)
     across = Scale(None, float(max(2, longest)), "number", 1.0, marks=marks)
-    caption = message("trials.caption", **measured(record), training=amount_of_training(record, budget))
+    caption = message("trials.caption", **caption_words(record), training=amount_of_training(record, budget))
     name = "trials" if budget is None else f"trials-{budget:g}"
     return quality_chart(record, name, caption, lines, message("trials.unit"), across=across)
 
@@ -244,7 +244,7 @@ def _budget_chart(record: Record, budgets: Budgets) -> b.Chart:
         lines.append(b.ChartLine(model.name, tuple(spots)))
     marks = tuple((place, compact(place)) for place, _ in cells)
     across = Scale(None, marks[-1][0], "number", marks[0][0], powers=True, marks=marks)
-    caption = message("budgets.caption", **measured(record))
+    caption = message("budgets.caption", **caption_words(record))
     unit = message(f"budgets.unit.{budgets.unit}")
     return quality_chart(record, "budgets", caption, lines, unit, show=compact, across=across)
 
@@ -300,7 +300,7 @@ def _chart(record: Record, name: str) -> b.Chart:
     of, show = _SPENT[name]
     unit = message(f"spent.{name}")
     kind = record.headline.kind
-    caption = message("learning.caption", **measured(record), unit=unit)
+    caption = message("learning.caption", **caption_words(record), unit=unit)
     lines = [b.ChartLine(model.name, mean_curve(model, of, kind)) for model in record.models]
     return quality_chart(record, name, caption, lines, unit, show=show, choice=message(f"against.{name}"))
 
