@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import combinations, islice
+from itertools import chain, combinations, islice
 from pathlib import Path
 from textwrap import shorten
 from typing import Any, NamedTuple, Self, TypeAlias, get_args
@@ -49,6 +49,7 @@ NOT_A_FILE = "<scores>"
 _LARGEST = 1e100  # score; squares of larger ones are infinite
 _FEW = 10_000  # runs, which no table has too many of
 _BLOCKS = 64  # of a text file, of 1 MB each, that are read before their names are put together
+_ROWS = 1_000_000  # of a Parquet file
 Codes: TypeAlias = npt.NDArray[np.int32]
 """For each row the number of its name."""
 Scores: TypeAlias = Any
@@ -200,24 +201,20 @@ def plan_scores(pilot: Scores, detect: float, **options: object) -> Iterator[str
         raise UserError(f"{table.label}: {counts}; a pilot needs two systems with two runs each, better five")
     pairs = list(combinations((values[:, :, 0] for values in scores.counts.values()), 2))
     spread = Spread.of(pairs, scores.clusters)
-    unit = difference_unit(table.record)
     size = detect / (100 if table.metrics[0].unit == "share" else 1)
-    yield message(
-        "power.head",
-        difference=f"{detect:g}",
-        unit=unit,
-        power=f"{100 * POWER:g}",
-        systems=len(runs),
-        runs=min(runs),
-        items=f"{spread.items:,}",
-    ).say(given.lang)
+    items = len(table.cells.items)
+    sizes = {"systems": f"{len(runs)}", "runs": f"{min(runs)}", "items": f"{items:,}"}
+    unit = difference_unit(table.record)
+    yield message("power.head", difference=f"{detect:g}", unit=unit, power=f"{100 * POWER:g}", **sizes).say(given.lang)
     yield message("power.columns").say(given.lang)
-    more = message("power.more", most=MOST_RUNS)
+    more = message("power.more", most=MOST_RUNS).say(given.lang)
     for times in _TIMES:
-        number = max(2, round(times * spread.items))
-        needed = (runs_needed(assumed, size, number) for assumed in (spread, spread.cautious()))
-        yield " | ".join([f"{number:,}", *(more.say(given.lang) if count is None else str(count) for count in needed)])
+        number, clusters = (max(2, round(times * count)) for count in (items, spread.items))
+        needed = [runs_needed(assumed, size, clusters) or more for assumed in (spread, spread.cautious())]
+        yield " | ".join([f"{number:,}", *map(str, needed)])
     yield message("power.note").say(given.lang)
+    if spread.items < items:
+        yield message("power.clusters", clusters=f"{spread.items:,}").say(given.lang)
 
 
 class _Given(Metric):
@@ -333,9 +330,7 @@ class ScoreTable:
         """Return the scores of the systems in the metric that decides as a pandas data frame."""
         import pandas as pd
 
-        rows = []
-        for name, score in self.estimates.items():
-            rows.append((name, len(score.runs), score.mean, score.low, score.high))
+        rows = [(name, len(score.runs), score.mean, score.low, score.high) for name, score in self.estimates.items()]
         return pd.DataFrame(rows, columns=["system", "runs", "mean", "low", "high"]).set_index("system")
 
 
@@ -416,13 +411,11 @@ def _read(path: Path) -> pa.Table:
             return _read_csv(path, parse, pa.float64())
         except pa.ArrowInvalid:  # true and false, or no scores
             table = _read_csv(path, parse, pa.string())
-        with suppress(pa.ArrowInvalid, KeyError):
-            place = table.column_names.index("score")
-            table = table.set_column(place, "score", table["score"].cast(pa.bool_()))
+        with suppress(ValueError, KeyError):
+            table = table.set_column(table.column_names.index("score"), "score", table["score"].cast(pa.bool_()))
         return table
     if ending in _JSON:
-        with pa.input_stream(path) as file:
-            return json.read_json(file)
+        return _read_json(path)
     if ending != ".parquet":
         raise UserError(f"{path}: unknown ending; {_ADVICE}")
     return _read_parquet(path)
@@ -432,30 +425,54 @@ def _read_parquet(source: Path | bytes) -> pa.Table:
     def open_file() -> Any:
         return pa.BufferReader(source) if isinstance(source, bytes) else source
 
-    names = []
-    for column in parquet.read_schema(open_file()):
-        if column.name in _LABELS and (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
-            names.append(column.name)
-    with parquet.ParquetFile(open_file(), read_dictionary=names) as file:
-        return _gather(map(file.read_row_group, range(file.num_row_groups)), file.schema_arrow)
+    with parquet.ParquetFile(open_file(), read_dictionary=_texts(parquet.read_schema(open_file()))) as file:
+        # A worker of Arrow that frees the bytes while Python ends aborts the program, so none is used.
+        numbers = range(file.num_row_groups)
+        step = 1 + _ROWS * len(numbers) // (file.metadata.num_rows + 1)
+        parts = (file.read_row_groups(numbers[first : first + step], use_threads=False) for first in numbers[::step])
+        return _gather(chain([file.schema_arrow.empty_table()], parts))
+
+
+def _texts(schema: pa.Schema) -> list[str]:
+    """Return the names of the columns of labels that are texts."""
+    return [field.name for field in schema if field.name in _LABELS and field.type in (pa.string(), pa.large_string())]
+
+
+def _read_json(path: Path) -> pa.Table:
+    """Read JSON lines in blocks, or as a whole if columns or their types change after the first block."""
+    for score in ([], [("score", pa.float64())]):  # whole numbers may come first
+        parse = json.ParseOptions(explicit_schema=pa.schema(score))
+        with suppress(pa.ArrowInvalid), pa.input_stream(path) as file:
+            return _gather(_groups(json.open_json(file, parse_options=parse)))
+    return json.read_json(pa.input_stream(path))
 
 
 def _read_csv(path: Path, parse: csv.ParseOptions, score: pa.DataType) -> pa.Table:
     types = dict.fromkeys(_LABELS, pa.dictionary(pa.int32(), pa.string())) | {"score": score}
-    with csv.open_csv(path, parse_options=parse, convert_options=csv.ConvertOptions(column_types=types)) as blocks:
-        if not set(blocks.schema.names) <= {*types}:
-            return blocks.schema.empty_table()  # which is refused by the names of its columns
-        groups = iter(lambda: list(islice(blocks, _BLOCKS)), [])
-        return _gather(map(pa.Table.from_batches, groups), blocks.schema)
+    blocks = csv.open_csv(path, parse_options=parse, convert_options=csv.ConvertOptions(column_types=types))
+    tables = _groups(blocks)
+    # Other columns are refused by their names, so the rest of the file is not read.
+    return _gather(tables) if set(blocks.schema.names) <= {*types} else next(tables)
 
 
-def _gather(parts: Iterable[pa.Table], schema: pa.Schema) -> pa.Table:
-    """Put parts of a table together, each with one list of names: those of all its blocks would fill the memory."""
-    table = schema.empty_table()
+def _groups(blocks: Any) -> Iterator[pa.Table]:
+    """Yield tables of several blocks of a text file each, first an empty one."""
+    with blocks:
+        yield blocks.schema.empty_table()
+        while group := list(islice(blocks, _BLOCKS)):
+            yield pa.Table.from_batches(group)
+
+
+def _gather(parts: Iterator[pa.Table]) -> pa.Table:
+    """Put parts of a table together, with one list of names: those of all blocks would fill the memory."""
+    tables: list[pa.Table] = []
     for part in parts:
-        table = pa.concat_tables([table, part.unify_dictionaries().combine_chunks()])
+        table = part.unify_dictionaries().combine_chunks()
+        for name in _texts(table.schema):
+            table = table.set_column(table.column_names.index(name), name, table[name].dictionary_encode())
+        tables = [pa.concat_tables([*tables, table]).unify_dictionaries()]
         pa.default_memory_pool().release_unused()
-    return table
+    return tables[0]
 
 
 def _cells(source: Scores, label: str, *, leave_out: bool) -> Cells:
@@ -492,9 +509,8 @@ def _cells(source: Scores, label: str, *, leave_out: bool) -> Cells:
     systems, runs, metrics = (labels[name].to_pylist() for name in ("system", "run", "metric"))
     _refuse_twins(systems, label)
     if len(systems) * len(runs) > max(_FEW, len(scores)):
-        raise UserError(
-            f"{label}: {len(systems):,} systems and {len(runs):,} runs; name the runs of every system alike"
-        )
+        counts = f"{len(systems):,} systems and {len(runs):,} runs"
+        raise UserError(f"{label}: {counts}; name the runs of every system alike")
     run_of = codes["system"] * np.int32(len(runs)) + codes["run"]
     trained = np.flatnonzero(np.bincount(run_of))  # by system
     shape = len(metrics), len(trained), len(labels["item"])
@@ -524,8 +540,7 @@ def _cells(source: Scores, label: str, *, leave_out: bool) -> Cells:
             system, number = divmod(int(trained[run]), len(runs))
             gaps.append(labels_of(system=system, run=number, item=item, metric=metric))
         count = number_of(int(missing.sum()), "missing score")
-        advice = "add them, or `leave_out` such items for all"
-        raise UserError(f"{label}: {count}, such as {'; '.join(gaps)}: {advice}")
+        raise UserError(f"{label}: {count}, such as {'; '.join(gaps)}: add them, or `leave_out` such items for all")
     if np.count_nonzero(complete) < 2:
         raise UserError(f"{label}: fewer than two items have a score of every run; name the same items in all runs")
     by_system: dict[str, tuple[str, ...]] = {}
@@ -570,21 +585,17 @@ def _coded(column: pa.ChunkedArray, name: str, label: str) -> tuple[Codes, pa.Ar
 
 def _numbers(column: pa.ChunkedArray, place: Any) -> Array:
     """Return scores as numbers; none is missing or infinite."""
-    kind = column.type
-    is_number = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
-    if not pa.types.is_boolean(kind) and not any(test(kind) for test in is_number):
+    is_number = (pa.types.is_boolean, pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
+    if not any(test(column.type) for test in is_number):
         values = ((row, value.as_py()) for row, value in enumerate(column))
         row, value = next((cell for cell in values if not _is_number(cell[1])), (0, column[0].as_py()))
         raise UserError(f"{place(row)}: expected true, false or a number as its score, found {value!r}")
-    if pa.types.is_boolean(kind):
-        column = column.cast(pa.int8())
     scores = np.asarray(column.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)
     if not (finite := np.abs(scores) <= _LARGEST).all():
         row = int(np.argmin(finite))
         found = "none" if np.isnan(scores[row]) else scores[row]
-        raise UserError(
-            f"{place(row)}: expected a finite number as its score, up to {_LARGEST:g}, found {found}; leave the row out"
-        )
+        expected = f"expected a finite number as its score, up to {_LARGEST:g}"
+        raise UserError(f"{place(row)}: {expected}, found {found}; leave the row out")
     return scores
 
 
@@ -612,8 +623,7 @@ def _metrics(cells: Cells, label: str, better: Iterable[str], unit: Unit | None)
             raise SettingError(f"`better`: {name}: say whether higher or lower is better, as in {name}=lower")
         if registered and way != registered.better:
             raise SettingError(f"`better` {way}: {registered.better} values of {name} are better")
-        is_right = bool(((values == 0) | (values == 1)).all())
-        usual_unit: Unit = "share" if is_right else "number"
+        usual_unit: Unit = "share" if ((values == 0) | (values == 1)).all() else "number"
         kind = unit or (registered.unit if registered else usual_unit)
         top = {"share": 1.0, "points": 100.0}.get(kind, np.inf)
         if kind != "number" and (values.min() < 0 or (values.max() > top and way == "higher")):

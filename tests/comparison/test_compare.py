@@ -214,8 +214,8 @@ def test_dates_of_one_day_are_one_item(finished: Path, tmp_path: Path, monkeypat
     monkeypatch.setattr(Dates, "repeats", lambda self, pair: pair.target[:2])
     record, files = write_comparison(finished, tmp_path / "centuries")
     assert (record.interval.repeated, plain.interval.repeated) == (18, 0)
-    assert "18 items repeat another" in files.markdown.read_text()
-    assert "겹치는 18개 항목" in interval_note(record).say("ko")
+    assert "drawn together, 40 items in 22 clusters" in " ".join(files.markdown.read_text().split())
+    assert "(항목 40개, 묶음 22개)" in interval_note(record).say("ko")
 
 
 def test_a_model_of_twice_the_size_is_refused(tmp_path: Path) -> None:

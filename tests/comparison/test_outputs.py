@@ -120,7 +120,7 @@ def test_one_file_each_says_first_what_it_cannot_show(tmp_path: Path) -> None:
     assert "다시 학습해도 같을지는 알 수 없습니다" in lead.say("ko")
     # Nobody counts which outputs of others were cut off; the words beside a model are about these items.
     text = page(record)
-    words = ("seeds each", "cut-off outputs", "“Better”", "chrF")
+    words = ("runs each)", "cut-off outputs", "“Better”", "chrF")
     assert [word in text for word in words] == [False, False, False, True]
     (behind,) = by_items(record, "en")
     assert behind.startswith("| b |")

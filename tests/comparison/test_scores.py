@@ -241,6 +241,32 @@ def test_a_plan_says_how_many_runs_and_items_it_takes(tmp_path: Path, cli: Cli) 
         list(plan_scores(columns(one), 2.0))
 
 
+def test_clusters_are_counted_in_the_report_and_taken_along_in_a_plan() -> None:
+    """Items that are all there twice, each with its copy, take as many runs as the items once, and twice the items."""
+    table = rows(cluster=lambda item: item)
+    twice = [*table, *(row | {"item": f"{row['item']} again"} for row in table)]
+    record = score_table(columns(twice)).record
+    pages = [" ".join(markdown_of(document(record), lang).split()) for lang in ("en", "ko")]
+    assert "drawn together, 80 items in 40 clusters" in pages[0]
+    assert "(항목 80개, 묶음 40개)" in pages[1]
+    assert "cluster" not in markdown_of(document(score_table(columns(table)).record), "en")
+    once = list(plan_scores(columns(table), 5.0))
+    head, columns_, *lines, note, clusters = plan_scores(columns(twice), 5.0)
+    assert "3 runs each and 80 items in the pilot" in head
+    assert [columns_, note] == [once[1], once[-1]]
+    assert "which has 40 of them" in clusters
+    for of_both, alone in zip(lines, once[2:-1], strict=True):
+        items, *needed = alone.split(" | ")
+        assert of_both.split(" | ") == [str(2 * int(items)), *needed]
+
+
+def test_a_difference_is_one_of_runs() -> None:
+    """Nobody knows whether the runs of a table differ by their seeds."""
+    lead = document(score_table(columns(rows())).record).verdict.lead
+    assert "3 runs each)" in lead.say("en")
+    assert "실행 3번씩)" in lead.say("ko")
+
+
 def test_the_power_of_a_plan_is_that_of_the_comparison_itself() -> None:
     """Runs of two systems with known variances, judged as a comparison judges them; three standard errors apart."""
     rng = np.random.default_rng(0)
@@ -307,3 +333,17 @@ def test_decimals_are_numbers_and_blocks_of_a_file_are_put_together(tmp_path: Pa
     for name in ("t.parquet", "t.csv"):
         found = score_table(tmp_path / name)
         assert found.cells.equals(expected.cells)
+
+
+def test_json_lines_are_read_in_blocks(tmp_path: Path) -> None:
+    """The first block alone has whole numbers; a column that comes later is seen, too."""
+    names = [f"item {number}" for number in range(25_000)]
+    table = [{"system": "a", "item": name, "score": 1} for name in names]
+    table += [{"system": "b", "item": name, "score": 0.5} for name in names]
+    (tmp_path / "t.jsonl").write_text("".join(json.dumps(row) + "\n" for row in table))
+    found = score_table(tmp_path / "t.jsonl")
+    assert found.cells.equals(score_table(columns(table)).cells)
+    table[-1]["cluster"] = "text"
+    (tmp_path / "t.jsonl").write_text("".join(json.dumps(row) + "\n" for row in table))
+    with pytest.raises(UserError, match="no cluster in row 1; every row needs it"):
+        score_table(tmp_path / "t.jsonl")

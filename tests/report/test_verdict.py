@@ -96,7 +96,7 @@ def test_the_question_is_about_the_pair_and_its_size(rich: Record) -> None:
 CONDITION = "After 480,000 dates, each with the settings tuned for it, "
 SCORES = "the Transformer gets 99.96 % right, the RNN with attention 99.94 %"
 TURNED = "the RNN with attention gets 99.94 % right, the Transformer 99.96 %"
-GAP = "(difference 0.02 [−0.07, 0.11] points, 3 seeds each)."
+GAP = "(difference 0.02 [−0.07, 0.11] points, 3 runs each)."
 
 
 @pytest.mark.parametrize(
@@ -226,7 +226,7 @@ def test_a_budget_where_all_runs_lie_apart_is_not_called_chance(rich: Record) ->
     assert part in sentences
     sure = (replace(points[0], difference=BudgetDifference(0.5, -0.3, -0.4, -0.2)), points[1])
     other = said(replace(rich, budgets=replace(budgets, cells=sure)))
-    assert "gets 50.00 % right, the Transformer 80.00 % (difference 30 [20, 40] points, 3 seeds each)." in other
+    assert "gets 50.00 % right, the Transformer 80.00 % (difference 30 [20, 40] points, 3 runs each)." in other
 
 
 def test_a_gate_that_failed_stops_the_verdict(rich: Record) -> None:

@@ -275,7 +275,8 @@ def interval_note(record: Record, *, brief: bool = False) -> Message | None:
     is_closed = record.interval.method == "closed form"
     method = message("interval.closed form" if is_closed else "interval.bootstrap")
     if record.interval.repeated:
-        method = message("interval.repeated", method=method, count=f"{record.interval.repeated:,}")
+        counts = {"items": record.test_items, "clusters": record.test_items - record.interval.repeated}
+        method = message("interval.repeated", method=method, **{name: f"{count:,}" for name, count in counts.items()})
     return message("note.interval", level=f"{100 * level:g}", method=method, over=over)
 
 
