@@ -214,8 +214,9 @@ def test_dates_of_one_day_are_one_item(finished: Path, tmp_path: Path, monkeypat
     monkeypatch.setattr(Dates, "repeats", lambda self, pair: pair.target[:2])
     record, files = write_comparison(finished, tmp_path / "centuries")
     assert (record.interval.repeated, plain.interval.repeated) == (18, 0)
-    assert "drawn together, 40 items in 22 clusters" in " ".join(files.markdown.read_text().split())
-    assert "(항목 40개, 묶음 22개)" in interval_note(record).say("ko")
+    items = record.test_items
+    assert f"{items} items in {items - 18} clusters" in " ".join(files.markdown.read_text().split())
+    assert f"(항목 {items}개, 묶음 {items - 18}개)" in interval_note(record).say("ko")
 
 
 def test_a_model_of_twice_the_size_is_refused(tmp_path: Path) -> None:
