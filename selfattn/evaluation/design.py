@@ -32,6 +32,7 @@ class Design:
     Attributes:
         parts: variances of the difference, in log-odds where it was tested so, else in the unit of the metric.
         seeds: runs of the model that has fewer.
+        even: the same variances if both models had as many runs as that one.
         middle: log-odds halfway between the two models; None where they were not tested on log-odds.
 
     Example:
@@ -45,6 +46,7 @@ class Design:
 
     parts: Variances
     seeds: int
+    even: Variances
     middle: float | None = None
 
     @classmethod
@@ -70,7 +72,14 @@ class Design:
         assert parts.seeds is not None
         from_seeds = t_quantile(parts.seed_df, ALPHA) ** 2 * parts.seeds
         common = max(0.0, half**2 - from_seeds) / t_quantile(math.inf, ALPHA) ** 2
-        return cls(replace(parts, common=common), seeds, middle)
+        parts = replace(parts, common=common)
+        even = parts
+        if len(first) != len(second):
+            of_run = [float(group.var(ddof=1)) for group in groups]
+            squares = sum(variance**2 for variance in of_run)
+            df = (seeds - 1) * sum(of_run) ** 2 / squares if squares else math.inf
+            even = replace(parts, seeds=sum(of_run) / seeds, seed_df=df)
+        return cls(parts, seeds, even, middle)
 
     def smallest(self, seeds: int | None = None) -> float:
         r"""Return the smallest true difference that is found with a power of 80 %, in the unit of `parts`.
@@ -84,11 +93,11 @@ class Design:
         Args:
             seeds: runs of each model, at least 2; default as many as there are.
         """
-        count = seeds or self.seeds
         parts = self.parts
-        assert parts.seeds is not None
-        df = parts.seed_df * (count - 1) / (self.seeds - 1)
-        parts = replace(parts, seeds=parts.seeds * self.seeds / count, seed_df=df)
+        if seeds is not None:
+            assert self.even.seeds is not None
+            df = self.even.seed_df * (seeds - 1) / (self.seeds - 1)
+            parts = replace(self.even, seeds=self.even.seeds * self.seeds / seeds, seed_df=df)
         # One-sided: the power is exceeded with probability 1 - power on its side, twice that on both.
         return parts.half_width(ALPHA) + parts.half_width(2 * (1 - POWER))
 

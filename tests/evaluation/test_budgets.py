@@ -121,6 +121,14 @@ def test_seeds_do_what_is_asked_of_them_and_one_less_does_not() -> None:
     assert designed([0.0, 1.0], [0.0, 1.0], 9.0).seeds == 2
 
 
+def test_more_runs_of_one_model_do_not_stand_for_runs_of_the_other() -> None:
+    """Both vary alike, so that as many runs of each are needed whether the pilot had 3 and 3 or 3 and 300."""
+    few = [-1.0, 0.0, 1.0]
+    many = np.array(few).repeat(100) * math.sqrt(299 / 300 * 1.5)  # variance 1, too
+    uneven = designed(few, many, 0.0)
+    assert uneven.smallest(20) == pytest.approx(designed(few, few, 0.0).smallest(20), rel=1e-6)
+
+
 # Student's t, the exact test over items and Holm's correction, against counting by hand and SciPy
 
 
