@@ -218,10 +218,10 @@ def _is_rough(target: Target) -> bool:
 def _clause(record: Record, target: Target, model: Model, best: Model) -> Message:
     test = target.pair(model.name, best.name)
     values: dict[str, TextLike] = {"model": _named(record, model), "ratio": times_text(test)}
-    if test.bound == "more":
-        return message("target.more", **values | {"ratio": times_text(replace(test, bound=""))})
     if test.word == "not told apart" and not _is_rough(target):
         return message("target.alike", **values)
+    if test.bound == "more":
+        return message("target.more", **values | {"ratio": times_text(replace(test, bound=""))})
     return message("target.times", **values)
 
 

@@ -206,6 +206,7 @@ def ratio(value: float, bound: str, p: float, word: str, low: float, high: float
         (ratio(2.96, "", 0.01, "worse", 2.6, 3.41), "3.0 [2.6, 3.4] times as many"),
         (ratio(1.1, "", 0.3, "not told apart", 0.9, 1.4), "1.1 [0.90, 1.4] times as many (which may be chance)"),
         (ratio(4.5, "more", 0.01, "worse", 4.2, None), "more than 4.5 [> 4.2]"),
+        (ratio(4.5, "more", 0.1, "not told apart", 0.9, None), "> 4.5 [> 0.90] times as many (which may be chance)"),
     ],
 )
 def test_the_answer_says_what_the_numbers_carry(finished, test, words):
