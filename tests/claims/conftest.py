@@ -14,7 +14,7 @@ from selfattn.registry import CLAIMS
 def plugin(tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The skeleton's file, which comes in as a plugin while a test runs."""
     monkeypatch.chdir(tmp_path)
-    assert cli("claims", "new", "spread").code == 0
+    cli("claims", "new", "spread").success()
     path = tmp_path / "spread.py"
     Plugins([path]).bring(monkeypatch)
     return path

@@ -137,8 +137,7 @@ def test_a_small_training_learns_to_copy_and_is_the_same_again() -> None:
 
 def test_the_skeleton_runs_at_once(plugin: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(plugin.read_text("utf-8").splitlines()) < 60
-    done = cli("--plugin", plugin, "claims", "run", "spread", "--out", "out", "--jobs", 1)
-    assert done.code == 0, done.err
+    done = cli("--plugin", plugin, "claims", "run", "spread", "--out", "out", "--jobs", 1).success()
     assert done.err.splitlines()[0] == "1 claim takes about 5 s on two processor cores."
     assert cli("--plugin", plugin, "claims", "run", "spread", "--out", "out").err.count("\n") == 1  # nothing begins
     assert "✓ holds" in done.out
@@ -148,8 +147,7 @@ def test_the_skeleton_runs_at_once(plugin: Path, cli: Cli, monkeypatch: pytest.M
     page = Path("out/claims.html").read_text("utf-8")
     assert "Without scaling" in page
     assert 'class="legend"' in page
-    again = cli("--plugin", plugin, "claims", "page", "out", "--out", "again", "--lang", "ko")
-    assert again.code == 0
+    cli("--plugin", plugin, "claims", "page", "out", "--out", "again", "--lang", "ko").success()
     assert "판정" in Path("again/claims.md").read_text("utf-8")
     monkeypatch.setattr("selfattn.registry._loaded", {})
     assert "give --plugin" in cli("claims", "page", "out", "--out", "without").refusal()

@@ -67,8 +67,7 @@ def test_attention_is_drawn_in_the_terminal_and_saved_in_both_languages(
     cli: Cli, runs: dict[str, Run], tmp_path: Path
 ) -> None:
     call = ("attention", runs["transformer"].path, "May 1, 2001", "--save")
-    done = cli(*call, tmp_path / "x.svg", "--head", 1)
-    assert done.code == 0
+    done = cli(*call, tmp_path / "x.svg", "--head", 1).success()
     assert "head 1" in done.out.splitlines()[0]
     assert "May␣1,␣2001⏎" in done.out
     assert (tmp_path / "x.svg").read_text().startswith("<svg")
@@ -84,7 +83,7 @@ def test_attention_in_other_forms(
     cli: Cli, runs: dict[str, Run], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def saved(name: str, *options: str) -> str:
-        assert cli("attention", run.path, "May 1, 2001", "--save", tmp_path / name, *options).code == 0
+        cli("attention", run.path, "May 1, 2001", "--save", tmp_path / name, *options).success()
         return (tmp_path / name).read_text()
 
     run = runs["transformer"]

@@ -146,8 +146,7 @@ def test_attention_of_both_families_stands_beside_the_gold_spans(compared: tuple
 def test_the_command_ends_with_the_verdict_and_the_path(cli: Cli, tmp_path: Path) -> None:
     out, models = tmp_path / "out", "compare dates --models rnn-plain --models again=rnn-plain --quick --seeds 1"
     short = "--epochs 1 --items-per-epoch 64 --validation-items 5 --test-items 12"
-    done = cli(*f"{models} {short} --out {out}".split())
-    assert done.code == 0
+    done = cli(*f"{models} {short} --out {out}".split()).success()
     assert "rnn-plain" in done.out
     assert str(out / "report.html") in done.out.replace("\n", "")
     record = read_record(out / "results.json")

@@ -334,7 +334,7 @@ def test_tests_that_are_repeated_are_told(
     copy: Path, cli: Cli, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("selfattn.tasks.dates.Dates.test_items", lambda self, quick: 20)
-    assert cli("evaluate", copy / "runs" / RUN).code == 0
+    cli("evaluate", copy / "runs" / RUN).success()
     shutil.rmtree(copy / "runs" / "rnn-plain-seed6-budget0.25")
     compare("dates", resume=True, out=copy, **settings)
     assert departures(copy) == {"again": (RUN, "rnn-plain-seed6-budget0.25")}

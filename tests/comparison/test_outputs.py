@@ -64,9 +64,8 @@ def page(record: Record, lang: str = "en") -> str:
 
 def test_three_files_of_each_system_are_compared_over_trainings_and_items(files: Path, cli: Cli) -> None:
     systems = [f"--system={name}={','.join(str(files / f'{name}{seed}') for seed in (1, 2, 3))}" for name in "ab"]
-    sides = words("--reference FILES/ref --source FILES/src --tags FILES/kinds", FILES=files)
-    done = cli("compare", "outputs", *sides, "--language", "en", "--metric", "bleu", *systems, "--out", files / "out")
-    assert done.code == 0, done.err
+    sides = "--reference FILES/ref --source FILES/src --tags FILES/kinds --language en --metric bleu --out FILES/out"
+    done = cli("compare", "outputs", *words(sides, FILES=files), *systems).success()
     assert "Is a better than b?" in done.out
     assert "3 runs each" in done.out
     again = cli("verify", files / "out")
@@ -227,8 +226,7 @@ def test_files_of_windows_and_columns_of_tables_are_read(
     Path("t.tsv").write_text("\n".join(rows) + "\n")
     system = "--system=a=t.tsv:first,t.tsv:second"
     metric = ("--language", "en", "--metric", "bleu")
-    done = cli("compare", "outputs", "--reference", "ref.txt", system, *metric, "--out", "out")
-    assert done.code == 0, done.err
+    cli("compare", "outputs", "--reference", "ref.txt", system, *metric, "--out", "out").success()
     record = judged(files / "same", {"a": [lines["a1"], lines["a2"]]})
     assert read_record(Path("out/results.json")).models[0].metrics == record.models[0].metrics
 

@@ -110,8 +110,7 @@ def test_the_result_is_a_table_for_papers_and_for_programs(tmp_path: Path, cli: 
     assert frame["runs"].tolist() == [3, 3]
     latex = table.to_latex()
     assert latex.startswith("% selfattn\n\\begin{tabular}{lrl}\n\\toprule\nmodel & score, \\% & vs best \\\\")
-    done = cli("report", tmp_path / "out", "--out", tmp_path / "again", "--tables", tmp_path / "tables")
-    assert done.code == 0, done.err
+    cli("report", tmp_path / "out", "--out", tmp_path / "again", "--tables", tmp_path / "tables").success()
     assert (tmp_path / "tables" / "summary.tex").read_text() == latex
     assert (tmp_path / "tables" / "summary.csv").read_text().startswith('model,"score, %",vs best\n')
     assert (tmp_path / "again" / "results.json").read_bytes() == (tmp_path / "out" / "results.json").read_bytes()
@@ -132,8 +131,7 @@ def test_items_without_a_score_of_every_run_are_refused_or_left_out_and_counted(
     with pytest.raises(UserError, match=r"1 missing score, such as system b, run 1, item i7: add them, or `leave_out`"):
         score_table(columns(table))
     pd.DataFrame(table).to_csv(tmp_path / "t.csv", index=False)
-    done = cli("compare", "scores", tmp_path / "t.csv", "--leave-out", "--out", tmp_path / "out")
-    assert done.code == 0, done.err
+    done = cli("compare", "scores", tmp_path / "t.csv", "--leave-out", "--out", tmp_path / "out").success()
     assert "1 item left out: not every run has a score" in done.out
     assert not differing(tmp_path / "out")
     without = score_table(columns([row for row in rows() if row["item"] != "i7"]))
@@ -229,8 +227,7 @@ def test_what_does_not_fit_is_refused_in_one_line(case: str | int, tmp_path: Pat
 
 def test_a_plan_says_how_many_runs_and_items_it_takes(tmp_path: Path, cli: Cli) -> None:
     pd.DataFrame(rows()).to_csv(tmp_path / "t.csv", index=False)
-    done = cli("compare", "scores", "--plan", tmp_path / "t.csv", "--detect", "5")
-    assert done.code == 0, done.err
+    done = cli("compare", "scores", "--plan", tmp_path / "t.csv", "--detect", "5").success()
     head, _, *lines, _ = done.out.splitlines()
     assert "a difference of 5 points with a power of 80 %; 2 systems, 3 runs each and 40 items" in head
     assert [line.split(" | ")[0] for line in lines] == ["10", "20", "40", "80", "160"]

@@ -37,8 +37,7 @@ def out(finished: Path, tmp_path: Path) -> Path:
 
 
 def test_a_comparison_is_decoded_again_and_every_figure_agrees(finished: Path, cli: Cli) -> None:
-    done = cli("verify", finished)
-    assert done.code == 0, done.out
+    done = cli("verify", finished).success()
     lines = done.out.splitlines()
     assert "agrees   outputs of rnn-attention-seed6-budget0.25" in lines
     assert "agrees   models.rnn-plain.metrics.exact_match" in lines

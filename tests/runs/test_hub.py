@@ -22,8 +22,7 @@ NAME = "someone/a-run"
 
 def test_a_run_goes_out_and_comes_back(runs: dict[str, Run], hub: Hub, cli: Cli) -> None:
     run = runs["rnn-plain"]
-    done = cli("push", run.path, NAME, "--no-test")
-    assert done.code == 0, done.err
+    done = cli("push", run.path, NAME, "--no-test").success()
     assert f"hf://{NAME}: {hub.url}/{NAME}/commit/" in done.err
     assert set(hub.files(NAME)) == {
         "README.md", "config.json", "metrics.jsonl", "model.safetensors", "run.json", "tokenizer/char.json"

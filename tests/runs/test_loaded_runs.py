@@ -134,8 +134,7 @@ def test_families_write_together_on_the_command_line(runs: dict[str, Run], cli: 
     paths = [runs[name].path for name in ("transformer", "rnn-attention", "rnn-plain")]
     both = load(*paths)
     assert both.config.preset == "transformer + rnn-attention + rnn-plain"
-    done = cli("predict", *paths, "--beam", "2", stdin="\n".join(TEXTS) + "\n")
-    assert done.code == 0, done.err
+    done = cli("predict", *paths, "--beam", "2", stdin="\n".join(TEXTS) + "\n").success()
     assert done.out.splitlines() == both.predict(TEXTS, DecodingOptions(beam=2))
     assert cli("predict").code == 2
 

@@ -80,8 +80,7 @@ def test_logits_are_theirs(folder: Path) -> None:
 def test_align_gives_the_table_of_heads(folder: Path, cli: Cli, tmp_path: Path) -> None:
     gold = tmp_path / "gold.tsv"
     gold.write_text("one two green house\teins zwei gruen haus\t0-0 1-1 2-2 3-3\nred one\trot eins\t0-0 1-1\n")
-    done = cli("align", folder, "--gold", gold)
-    assert done.code == 0, done.err
+    done = cli("align", folder, "--gold", gold).success()
     heads = [line.split()[2:4] for line in done.out.splitlines() if line.startswith("layer")]
     assert heads == [["0", "0"], ["1", "0"], ["mean", "0"], ["0", "1"], ["1", "1"], ["mean", "1"]]
 
@@ -103,7 +102,7 @@ def test_a_fine_tuned_model_is_a_run(folder: Path, run: Run, cli: Cli, tmp_path:
         assert (tokens / "pieces.spm").read_bytes() == (folder / f"{side}.spm").read_bytes()
         assert (tokens / "vocab.json").read_bytes() == (folder / "vocab.json").read_bytes()
     assert "bleu" in evaluate_run(back)["metrics"]
-    assert cli("attention", run.path, "one two").code == 0
+    cli("attention", run.path, "one two").success()
     assert "MarianTokenizer: a page runs" in cli("demo", run.path, "--out", tmp_path / "demo.html").refusal()
 
 

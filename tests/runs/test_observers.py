@@ -160,8 +160,7 @@ def test_work_that_cannot_be_counted_tells_that_it_goes_on(
 
 def test_a_resumption_without_a_run_says_that_it_begins(cli: Cli, tmp_path: Path) -> None:
     out = tmp_path / "run"
-    done = cli("train", *SMALL.split(), "--epochs", 1, "--out", out, "--resume")
-    assert done.code == 0
+    done = cli("train", *SMALL.split(), "--epochs", 1, "--out", out, "--resume").success()
     assert f"{out}: holds no run yet, so a new training begins\n" in done.err
 
 
@@ -172,14 +171,12 @@ def test_a_training_tells_its_state(cli: Cli, tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(fit_module, "EVERY", 0.0)
     out = tmp_path / "run"
     command = ["train", *SMALL.split(), "--epochs", 6, "--lr", "1e-9", "--out", out]
-    done = cli(*command, "--patience", 1)
-    assert done.code == 0
+    done = cli(*command, "--patience", 1).success()
     assert "vocabulary: " in done.err
     assert "step 3 of 48" in done.err  # between validations
     assert "rnn-attention: stopped early at step " in done.err
     again = cli(*command, "--patience", 1, "--resume")
     assert "this run is finished (stopped early); a larger --patience lengthens it" in again.err
-    longer = cli(*command, "--patience", 9, "--resume")
-    assert longer.code == 0
+    longer = cli(*command, "--patience", 9, "--resume").success()
     assert "resumed from step " in longer.err
     assert "6/6" in longer.err

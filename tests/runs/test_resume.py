@@ -282,12 +282,11 @@ def test_averages_are_refused_in_a_line(cli: Cli, runs: dict[str, Run], train: T
     assert "expected 1 to 2" in cli("average", run, "--last", 0, "--out", tmp_path / "a").refusal()
     assert "already holds a run" in cli("average", run, "--out", run).refusal()
     assert "no such run directory" in cli("average", tmp_path / "absent").refusal()
-    done = cli("average", run)
-    assert done.code == 0, done.err
+    done = cli("average", run).success()
     assert "run-average: the mean of 2 validations, at steps 5, 10; try: selfattn evaluate " in done.err
     single = cli("average", run, "--last", 1, "--out", tmp_path / "single")
     assert "single: the weights of one validation, at step 10; try: " in single.err
-    assert cli("predict", tmp_path / "run-average", stdin="1/2/03\n").code == 0
+    cli("predict", tmp_path / "run-average", stdin="1/2/03\n").success()
     file = run / kept_name(5)
     file.write_bytes(file.read_bytes()[:-1] + b"x")
     with pytest.raises(UserError, match="was changed or damaged"):

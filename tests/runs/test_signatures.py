@@ -248,8 +248,7 @@ def test_settings_of_a_training_without_an_effect(tmp_path: Path, settings: dict
 def test_a_run_is_started_from_with_its_options(cli: Cli, runs: dict[str, Run], tmp_path: Path) -> None:
     start = runs["rnn-plain"].path
     further = ("--config", start, "--init-from", start, "--seed", "5")
-    done = cli("train", "dates", *further, "--out", tmp_path / "same")
-    assert done.code == 0, done.err
+    cli("train", "dates", *further, "--out", tmp_path / "same").success()
     assert load(tmp_path / "same").config.model == runs["rnn-plain"].config.model
     other = cli("train", "dates", *further, "--model", "transformer", "--out", tmp_path / "other").refusal()
     assert "--model transformer: the model is that of --init-from (rnn-plain); leave it out" in other

@@ -198,8 +198,7 @@ def test_score_and_align_and_evaluate_say_what_is_unknown(cli: Cli, runs: dict[s
     sources = "sources: 1 character that the model does not know, 1 different: '☃' 1 (7.7 % of all)\n"
     targets = "targets: 1 character that the model does not know, 1 different: '☀' 1 (20.0 % of all)\n"
     for command in ("score", "align"):
-        done = cli(command, runs["rnn-attention"].path, "--data", data)
-        assert done.code == 0
+        done = cli(command, runs["rnn-attention"].path, "--data", data).success()
         assert done.err == sources + targets
     done = cli("evaluate", runs["rnn-attention"].path, "--data", data)
     assert (done.code, done.err) == (0, targets)

@@ -80,8 +80,7 @@ def test_predict_continues_every_line(cli: Cli, run: Run) -> None:
 def test_subwords(cli: Cli, text: Path, tmp_path: Path) -> None:
     options = ("--tokenizer", "bpe", "--vocab-size", 300, "--epochs", 3, "--batch-size", 16, "--lr", 0.02)
     model = [word for setting in SMALL for word in ("--set", setting)]
-    done = cli("train", "lm", "--data", text, *options, "--context", 16, *model, "--out", tmp_path / "run")
-    assert done.code == 0, done.err
+    cli("train", "lm", "--data", text, *options, "--context", 16, *model, "--out", tmp_path / "run").success()
     run = selfattn.load(tmp_path / "run")
     assert len(run.tokenizer) == 300
     assert len(run.tokenizer.encode(LINES[0])) < len(LINES[0])

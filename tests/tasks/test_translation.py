@@ -117,7 +117,7 @@ def test_evaluate_and_predict_and_score(cli: Cli, tmp_path: Path, files: Path) -
     assert cli("evaluate", out).out == cli("evaluate", out, *test).out
     predicted = cli("predict", out, "--beam", 2, "--n-best", 2, stdin="1 2 3\n4 5\n")
     assert [line.split("\t")[0] for line in predicted.out.splitlines()] == ["1", "1", "2", "2"]
-    assert cli("score", out, "--data", files / "test.tsv").code == 0
+    cli("score", out, "--data", files / "test.tsv").success()
 
 
 def test_languages_are_known_or_refused_and_their_script_is_compared(
