@@ -3,10 +3,13 @@
 import json
 import re
 import runpy
+import shlex
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+
+from selfattn.cli.main import make_commands
 
 ROOT = Path(__file__).resolve().parents[2]
 make_notebooks = SimpleNamespace(**runpy.run_path(str(ROOT / "docs" / "make_notebooks.py")))
@@ -78,6 +81,40 @@ def test_what_a_page_links_to_is_there() -> None:
             assert to.exists(), f"{page}: {target}"
             if anchor and to.suffix == ".md":
                 assert anchor in map(slug, HEADING.findall(prose(to))), f"{page}: {target}#{anchor}"
+
+
+SHELL = re.compile(r"^```bash\n(.*?)^```", re.DOTALL | re.MULTILINE)
+OF_ITS_DAY = ("CHANGELOG.md", "log.md", "mutation.md")
+
+
+def test_the_commands_that_a_page_shows_are_understood(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those without a plugin or a file of options; nothing is run."""
+    monkeypatch.chdir(ROOT)
+    shown = {}
+    for page in [page for page in DOCUMENTS if page.name not in OF_ITS_DAY]:
+        for block in SHELL.findall(page.read_text(encoding="utf-8")):
+            for line in block.replace("\\\n", " ").splitlines():
+                for words in re.findall(r"(?:^|[ &|])selfattn ([^#|&;<>]*)", line):
+                    if not re.search("--plugin|--config|--help", words):
+                        shown[tuple(shlex.split(words))] = page.name
+    assert len(shown) > 100
+    for command, name in shown.items():
+        try:
+            make_commands(command).parse_args(list(command), exit_on_error=False, print_error=False)
+        except Exception as error:
+            raise AssertionError(f"{name}: selfattn {shlex.join(command)}") from error
+
+
+NAMED = re.compile(r"`((?:[\w-]+/)*[\w-]+\.py)`")
+
+
+def test_the_files_that_a_page_names_are_there() -> None:
+    """Those in a folder of ours, and tests."""
+    homes = [ROOT, *(ROOT / name for name in ("selfattn", "tests", "docs", "tests/reliability", "tests/parity"))]
+    for page in [page for page in DOCUMENTS if page.name not in OF_ITS_DAY]:
+        for name in NAMED.findall(prose(page)):
+            if name.startswith("test_") or any((home / name).parent.is_dir() for home in homes if "/" in name):
+                assert any((home / name).exists() for home in homes), f"{page}: {name}"
 
 
 def test_every_step_of_the_concepts_is_compared_with_the_library() -> None:
