@@ -78,8 +78,10 @@ def mean_of(history: Sequence[Mapping[str, Tensor]], frozen: Collection[str] = (
         frozen: names of weights that are equal in all, and stay bit for bit; default none.
 
     Example:
-        >>> mean_of([{"a": torch.tensor([1.0])}, {"a": torch.tensor([2.0])}])
-        {'a': tensor([1.5000])}
+        >>> first = {"a": torch.tensor([1.0]), "b": torch.tensor([1.0]), "count": torch.tensor(3)}
+        >>> second = {"a": torch.tensor([2.0]), "b": torch.tensor([2.0]), "count": torch.tensor(4)}
+        >>> mean_of([first, second], frozen=["b"])
+        {'a': tensor([1.5000]), 'b': tensor([2.]), 'count': tensor(4)}
     """
     mean = {}
     for name, last in history[-1].items():

@@ -22,6 +22,9 @@ def test_frozen_weights_stay(train: Train, part: str, average: str, tmp_path: Pa
     before = first.model.state_dict()
     after = load(run.path).model.state_dict()
     freeze(first.model, [part])
+    if part == "embeddings":
+        frozen = [name for name, parameter in first.model.named_parameters() if not parameter.requires_grad]
+        assert frozen == ["encoder.embed.tokens.weight", "decoder.embed.tokens.weight"]
     moved = 0
     for name, parameter in first.model.named_parameters():
         if parameter.requires_grad:
