@@ -1,17 +1,14 @@
 """A plugin's claim, written by `selfattn claims new`, and the command line called from inside."""
 
-from pathlib import Path
-
 import pytest
 from counted_claim import Counted
-from small_runs import Cli
 from third_party import Plugins
 
 from selfattn.registry import CLAIMS
 
 
 @pytest.fixture
-def plugin(tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Path:
+def plugin(tmp_path, cli, monkeypatch):
     """The skeleton's file, which comes in as a plugin while a test runs."""
     monkeypatch.chdir(tmp_path)
     cli("claims", "new", "spread").success()
@@ -21,7 +18,7 @@ def plugin(tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def counted(monkeypatch: pytest.MonkeyPatch) -> Counted:
+def counted(monkeypatch):
     monkeypatch.setattr(CLAIMS, "_parts", {**dict(CLAIMS.items()), "counted": Counted})
     monkeypatch.setattr(Counted, "made", [])
     monkeypatch.setattr(Counted, "broken", ())

@@ -5,14 +5,11 @@ import runpy
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import pytest
-import torch
 from counted_claim import Counted
 from hypothesis import given
 from hypothesis import strategies as st
-from small_runs import Cli
 
 from selfattn.claims.claim import Arm, Setup
 from selfattn.claims.page import document_of
@@ -25,7 +22,7 @@ from selfattn.experiments.queue import Workers
 from selfattn.models.build import build
 from selfattn.registry import CLAIMS
 from selfattn.report.text import markdown_of
-from selfattn.results.claims import ClaimsRecord, Contrast, Need
+from selfattn.results.claims import Contrast
 from selfattn.words.messages import LANGS
 
 
@@ -37,7 +34,7 @@ from selfattn.words.messages import LANGS
         ("within", 0.1, -0.1, False, False), ("within", 0.1, -0.2, False, True),
     ],
 )  # fmt: skip
-def test_a_contrast_is_met_opposed_or_neither(need: Need, bound: float, mean: float, met: bool, opposed: bool) -> None:
+def test_a_contrast_is_met_opposed_or_neither(need, bound, mean, met, opposed):
     result = contrast("c", [mean + wobble for wobble in (-0.02, -0.01, 0.0, 0.01, 0.02)], need, bound)
     assert (result.met, result.opposed) == (met, opposed)
     assert result.mean == pytest.approx(mean)
@@ -49,9 +46,7 @@ def test_a_contrast_is_met_opposed_or_neither(need: Need, bound: float, mean: fl
     st.sampled_from(["above", "below", "within"]),
     st.floats(0, 1),
 )
-def test_p_is_below_one_in_twenty_exactly_where_the_interval_is_on_the_needed_side(
-    values: list[float], need: Need, bound: float
-) -> None:
+def test_p_is_below_one_in_twenty_exactly_where_the_interval_is_on_the_needed_side(values, need, bound):
     result = contrast("c", values, need, bound)
     edge = {"above": result.low - bound, "below": bound - result.high}.get(need, bound - max(-result.low, result.high))
     if abs(edge) > 1e-9:
@@ -60,7 +55,7 @@ def test_p_is_below_one_in_twenty_exactly_where_the_interval_is_on_the_needed_si
     assert not (result.met and result.opposed)
 
 
-def test_full_marks_are_no_certainty() -> None:
+def test_full_marks_are_no_certainty():
     ones = [1.0] * 5
     error = share_error(ones, 100)
     assert contrast("c", ones, "above", 0.99).met
@@ -69,12 +64,12 @@ def test_full_marks_are_no_certainty() -> None:
 
 
 @pytest.mark.parametrize("values", [[], [1.0], [1.0, math.nan], [1.0, math.inf]])
-def test_what_is_no_series_of_numbers_is_refused(values: list[float]) -> None:
+def test_what_is_no_series_of_numbers_is_refused(values):
     with pytest.raises(ValueError, match="at least two finite numbers"):
         contrast("c", values, "above", 0.0)
 
 
-def of(met: bool, opposed: bool = False, p: float = 0.001) -> Contrast:
+def of(met, opposed=False, p=0.001):
     mean = 1.0 if met else -1.0 if opposed else 0.0
     p = p if met else 0.9
     against = 0.02 if opposed else 1.0
@@ -94,13 +89,13 @@ def of(met: bool, opposed: bool = False, p: float = 0.001) -> Contrast:
         ([of(False)], {"long": [of(True)], "short": [of(True)]}, "conditional"),
     ],
 )
-def test_verdicts(contrasts: list[Contrast], conditions: dict[str, list[Contrast]], verdict: str) -> None:
+def test_verdicts(contrasts, conditions, verdict):
     result = judge(contrasts, conditions)
     assert result.verdict == verdict
     assert result.condition == ("long" if verdict == "conditional" else "")
 
 
-def test_the_correction_for_all_claims_can_take_a_verdict_away() -> None:
+def test_the_correction_for_all_claims_can_take_a_verdict_away():
     """Of every verdict: that it holds, holds under a condition, and does not hold."""
     none, few = [(1.0, 1.0, 1.0)] * 60, [(1.0, 1.0, 1.0)]
     weaker = {"long": [of(True)]}
@@ -112,17 +107,17 @@ def test_the_correction_for_all_claims_can_take_a_verdict_away() -> None:
     assert claim_ps([of(False)], {"short": [of(True, p=0.04)], "long": [of(True)]}) == (0.9, 0.002, 1.0)
 
 
-def test_a_theorem_is_asserted() -> None:
+def test_a_theorem_is_asserted():
     assert judge([exact("c", 9.9e-13, 1e-12)]).verdict == "holds"
     assert judge([exact("c", 1e-12, 1e-12)]).verdict == "not shown"
     assert judge([exact("c", math.nan, 1e-12)]).verdict == "does not hold"
 
 
-def test_a_small_training_learns_to_copy_and_is_the_same_again() -> None:
-    def make(draws: torch.Generator):  # type: ignore[no-untyped-def]
+def test_a_small_training_learns_to_copy_and_is_the_same_again():
+    def make(draws):
         return copies(32, 3, symbols=4, generator=draws)
 
-    def trained():  # type: ignore[no-untyped-def]
+    def trained():
         model = build("rnn-attention", vocab_size=7, seed=0)
         last = train(Setup(Arm("a", {"steps": 60}), 0, 1e-2), model, stream(make, seed=0))
         test = held_out(make, seed=0)
@@ -135,7 +130,7 @@ def test_a_small_training_learns_to_copy_and_is_the_same_again() -> None:
     assert (last, loss, right, forced) == trained()
 
 
-def test_the_skeleton_runs_at_once(plugin: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_skeleton_runs_at_once(plugin, cli, monkeypatch):
     assert len(plugin.read_text("utf-8").splitlines()) < 60
     done = cli("--plugin", plugin, "claims", "run", "spread", "--out", "out", "--jobs", 1).success()
     assert done.err.splitlines()[0] == "1 claim takes about 5 s on two processor cores."
@@ -153,9 +148,7 @@ def test_the_skeleton_runs_at_once(plugin: Path, cli: Cli, monkeypatch: pytest.M
     assert "give --plugin" in cli("claims", "page", "out", "--out", "without").refusal()
 
 
-def test_a_quick_run_leaves_out_what_it_cannot_decide(
-    counted: Counted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_quick_run_leaves_out_what_it_cannot_decide(counted, tmp_path, monkeypatch, capsys):
     class Slow(Counted):
         name, seconds = "slow", (0.0, 330.0)
 
@@ -169,7 +162,7 @@ def test_a_quick_run_leaves_out_what_it_cannot_decide(
     assert record.command == "selfattn claims run --all --quick"
 
 
-def test_the_list_has_every_claim_in_both_languages(cli: Cli) -> None:
+def test_the_list_has_every_claim_in_both_languages(cli):
     for lang in LANGS:
         lines = cli("claims", "--lang", lang).out.splitlines()
         assert [line.split()[1] for line in lines] == list(CLAIMS)
@@ -182,11 +175,11 @@ RESULTS = Path(__file__).resolve().parents[2] / "docs" / "results" / "claims"
 
 
 @cache
-def record() -> ClaimsRecord:
+def record():
     return read_record(RESULTS)
 
 
-def nine_digits(value: Any) -> Any:
+def nine_digits(value):
     if isinstance(value, dict):
         return {key: nine_digits(item) for key, item in value.items()}
     if isinstance(value, list):
@@ -194,12 +187,12 @@ def nine_digits(value: Any) -> Any:
     return float(f"{value:.9g}") if isinstance(value, float) else value
 
 
-def test_the_verdicts_are_those_of_the_rules() -> None:
+def test_the_verdicts_are_those_of_the_rules():
     """To nine digits: newer versions of Python add floats up more exactly, and the last digit may differ."""
     assert nine_digits(encode(judge_claims(record()))) == nine_digits(encode(record()))
 
 
-def test_the_record_is_a_full_run_of_the_suite() -> None:
+def test_the_record_is_a_full_run_of_the_suite():
     """Claims that were not run with today's code are named on the page."""
     assert not record().quick
     names = [result.name for result in record().claims]
@@ -210,13 +203,13 @@ def test_the_record_is_a_full_run_of_the_suite() -> None:
     assert all(result.judgement or result.failed for result in record().claims)
 
 
-def test_the_pages_are_made_of_the_record() -> None:
-    made: dict[Path, str] = runpy.run_path(str(RESULTS / "write.py"))["pages"](record())
+def test_the_pages_are_made_of_the_record():
+    made = runpy.run_path(str(RESULTS / "write.py"))["pages"](record())
     for path, text in made.items():
         assert path.read_text("utf-8") == text, f"{path}: make it again: python docs/results/claims/write.py"
 
 
-def test_what_the_figures_say_is_said_of_full_runs_alone() -> None:
+def test_what_the_figures_say_is_said_of_full_runs_alone():
     head = "What the results say"
     assert head in markdown_of(document_of(record()), "en")
     assert head not in markdown_of(document_of(replace(record(), quick=True)), "en")

@@ -7,13 +7,12 @@ import signal
 import time
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 from statistics import fmean
 
 import pytest
 from counted_claim import Counted, measure, page_texts
 
-from selfattn.claims.claim import Arm, Setup
+from selfattn.claims.claim import Arm
 from selfattn.claims.page import document_of, write_pages
 from selfattn.claims.run import join_records, judge_claims, read_record
 from selfattn.codec import read
@@ -23,7 +22,7 @@ from selfattn.report.text import markdown_of
 from selfattn.results.claims import ClaimsRecord, Trial
 
 
-def tried(counted: Counted) -> list[float | None]:
+def tried(counted):
     return [rate for seed, rate in counted.made if seed == 900]
 
 
@@ -37,9 +36,7 @@ def tried(counted: Counted) -> list[float | None]:
         (0.1, [0.001, 0.003, 0.01, 0.0333, 0.111, 0.37], 0.111, False),
     ],
 )
-def test_a_grid_widens_while_its_best_rate_is_at_its_edge(
-    best: float, rates: list[float], chosen_rate: float, at_edge: bool, counted: Counted, tmp_path: Path
-) -> None:
+def test_a_grid_widens_while_its_best_rate_is_at_its_edge(best, rates, chosen_rate, at_edge, counted, tmp_path):
     counted.best, counted.grid = best, tuple(rates[:3])
     (result,) = measure([counted], tmp_path).claims
     assert tried(counted) == rates
@@ -51,18 +48,14 @@ def test_a_grid_widens_while_its_best_rate_is_at_its_edge(
 
 
 @pytest.mark.parametrize(("quick", "seeds"), [(True, 4), (False, 5)])
-def test_a_single_rate_and_a_quick_run_need_no_search(
-    counted: Counted, tmp_path: Path, quick: bool, seeds: int
-) -> None:
+def test_a_single_rate_and_a_quick_run_need_no_search(counted, tmp_path, quick, seeds):
     counted.grid, counted.quick = (0.1, 0.2, 0.4) if quick else (0.2,), quick
     (result,) = measure([counted], tmp_path, first_seed=40).claims
     assert counted.made == [(40 + seed, 0.2) for seed in range(seeds)]
     assert (result.rates[0].tried, result.rates[0].at_edge) == ((0.2,), False)
 
 
-def test_a_rate_whose_training_fails_is_the_worst(
-    counted: Counted, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_rate_whose_training_fails_is_the_worst(counted, tmp_path, capsys):
     counted.best, counted.too_high = 99.0, 0.5
     (result,) = measure([counted], tmp_path).claims
     assert tried(counted) == [0.1, 0.2, 0.4, 0.8]
@@ -73,9 +66,7 @@ def test_a_rate_whose_training_fails_is_the_worst(
 
 
 @pytest.mark.parametrize("reason", ["diverged", "measure gave no `valid`, by which a learning rate is chosen"])
-def test_a_claim_all_of_whose_rates_fail_has_no_verdict(
-    reason: str, counted: Counted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_claim_all_of_whose_rates_fail_has_no_verdict(reason, counted, tmp_path, monkeypatch):
     counted.too_high = 0.0
     if reason != "diverged":
         monkeypatch.setattr(Counted, "measure", lambda *_, **__: {"figure": 1.0})
@@ -85,7 +76,7 @@ def test_a_claim_all_of_whose_rates_fail_has_no_verdict(
     assert result.trials == ()
 
 
-def test_a_run_is_resumed(counted: Counted, tmp_path: Path) -> None:
+def test_a_run_is_resumed(counted, tmp_path):
     counted.best = 1.0
     before = measure([counted], tmp_path)
     with pytest.raises(UserError, match="holds something already"):
@@ -105,7 +96,7 @@ def test_a_run_is_resumed(counted: Counted, tmp_path: Path) -> None:
         measure([counted], tmp_path, resumed=True)
 
 
-def test_trials_and_record_are_checked(counted: Counted, tmp_path: Path) -> None:
+def test_trials_and_record_are_checked(counted, tmp_path):
     """A changed figure is found by its checksum; without the checksum, by the ledger."""
     record = measure([counted], tmp_path)
     assert record.plan.departures == ()
@@ -127,7 +118,7 @@ def test_trials_and_record_are_checked(counted: Counted, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("count", [20, pytest.param(2000, marks=pytest.mark.reliability)])
-def test_a_flipped_bit_is_named_or_changes_nothing(counted: Counted, tmp_path: Path, count: int) -> None:
+def test_a_flipped_bit_is_named_or_changes_nothing(counted, tmp_path, count):
     write_pages(measure([counted], tmp_path), tmp_path)
     chance = random.Random(count)
     for path in (tmp_path / "claims.json", tmp_path / "trials" / "counted.a-seed1001.json"):
@@ -140,9 +131,7 @@ def test_a_flipped_bit_is_named_or_changes_nothing(counted: Counted, tmp_path: P
                 assert read(kind, path, advice="") == before
 
 
-def test_a_trial_that_fails_is_told_and_the_others_finish(
-    counted: Counted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_trial_that_fails_is_told_and_the_others_finish(counted, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(Counted, "broken", (1002,))
     (result,) = measure([counted], tmp_path).claims
     assert [trial.seed for trial in result.trials] == [1000, 1001, 1003, 1004]
@@ -156,12 +145,10 @@ def test_a_trial_that_fails_is_told_and_the_others_finish(
     assert mended.judgement is not None
 
 
-def test_an_interrupted_run_is_resumed(
-    counted: Counted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_interrupted_run_is_resumed(counted, tmp_path, monkeypatch, capsys):
     original = Counted.measure
 
-    def interrupted(self: Counted, setup: Setup) -> dict[str, float]:
+    def interrupted(self, setup):
         if setup.seed == 1001:
             os.kill(os.getpid(), signal.SIGINT)
             while not (tmp_path / "logs" / "stop").exists():
@@ -180,16 +167,14 @@ def test_an_interrupted_run_is_resumed(
     assert record.plan.departures == ()
 
 
-def test_arms_that_measure_times_wait_for_all_others(
-    counted: Counted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_arms_that_measure_times_wait_for_all_others(counted, tmp_path, monkeypatch):
     class Timed(Counted):
         name, seeds = "timed", 2
 
-        def arms(self) -> tuple[Arm, ...]:
+        def arms(self):
             return Arm("clock", alone=True), Arm("a", {}, (0.2,))
 
-        def measure(self, setup: Setup) -> dict[str, float]:
+        def measure(self, setup):
             self.made.append((setup.seed, setup.rate))
             return {"figure": 1.0}
 
@@ -201,7 +186,7 @@ def test_arms_that_measure_times_wait_for_all_others(
     assert any("nothing else of the suite ran" in line for line in page_texts(record))
 
 
-def test_the_page_is_made_of_the_record_alone(counted: Counted, tmp_path: Path) -> None:
+def test_the_page_is_made_of_the_record_alone(counted, tmp_path):
     record = measure([counted], tmp_path / "a")
     write_pages(record, tmp_path / "a")
     counted.made.clear()
@@ -216,7 +201,7 @@ def test_the_page_is_made_of_the_record_alone(counted: Counted, tmp_path: Path) 
     assert "- x: 0.2, 0.4\n" in markdown_of(document_of(both), "en")
 
 
-def test_a_verdict_pools_the_first_run_and_its_replication(counted: Counted, tmp_path: Path) -> None:
+def test_a_verdict_pools_the_first_run_and_its_replication(counted, tmp_path):
     """A replication that fails takes a verdict away, and both runs stand beside it."""
     first, second = (measure([counted], tmp_path / str(seed), first_seed=seed) for seed in (1000, 50))
     joined = join_records([first, second])
@@ -242,9 +227,7 @@ def test_a_verdict_pools_the_first_run_and_its_replication(counted: Counted, tmp
     assert "most runs alone differ" not in markdown_of(document_of(first), "en")
 
 
-def test_an_arm_that_has_not_learned_gives_no_verdict(
-    counted: Counted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_arm_that_has_not_learned_gives_no_verdict(counted, tmp_path, monkeypatch):
     record = measure([counted], tmp_path)
     mean = fmean(trial.figures["figure"] for trial in record.claims[0].trials)
     for least, verdict in ((mean + 0.01, "not learned"), (mean - 0.01, "holds")):

@@ -1,20 +1,18 @@
 """The claims: each rule on figures that meet it, contradict it, or stand on its border; measurements; words."""
 
 import math
-from collections.abc import Callable, Mapping
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from fractions import Fraction
 from functools import cache
 from math import log
 from types import MappingProxyType, SimpleNamespace
-from typing import Any
 
 import pytest
 import torch
 
 from selfattn.claims import small
-from selfattn.claims.claim import Claim, Setup, decides_quickly
+from selfattn.claims.claim import Setup, decides_quickly
 from selfattn.claims.rules import Trials, judge
 from selfattn.claims.small import FIRST, lookups
 from selfattn.claims.suite import architectures, decoders
@@ -41,13 +39,13 @@ PARALLELISM |= {f"rnn-bytes@{n}": 100.0 * n for n in (512, 1024)}
 PARALLELISM |= {f"attention-unfused-bytes@{n}": float(n) ** 2 for n in (512, 1024)}
 
 
-def arms(figure: str, *, every: Mapping[str, float] = MappingProxyType({}), **values: float) -> dict[str, Any]:
+def arms(figure, *, every=MappingProxyType({}), **values):
     """Arms (dashes as underscores) that differ in one figure."""
     return {arm.replace("_", "-"): {figure: value, **every} for arm, value in values.items()}
 
 
 # Figures of every arm with which the claim holds.
-MET: dict[str, dict[str, dict[str, float]]] = {
+MET = {
     "bottleneck": {
         arm: {"longest": longest, "halving": halving, "exact@4": 0.98}
         for arm, longest, halving in
@@ -121,10 +119,10 @@ MET: dict[str, dict[str, dict[str, float]]] = {
 }  # fmt: skip
 
 
-def trials_of(name: str, changes: Mapping[str, float]) -> Trials:
+def trials_of(name, changes):
     """Five trials of each arm of a claim, some of whose figures are changed; by patterns of ``ARM/FIGURE``."""
 
-    def value(arm: str, figure: str, number: int) -> float:
+    def value(arm, figure, number):
         mean = MET[name][arm][figure]
         for pattern, changed in changes.items():
             mean = changed if fnmatchcase(f"{arm}/{figure}", pattern) else mean
@@ -137,7 +135,7 @@ def trials_of(name: str, changes: Mapping[str, float]) -> Trials:
     )
 
 
-CASES: list[tuple[str, dict[str, float], str]] = [
+CASES = [
     ("bottleneck", {"plain*/longest": 0.77}, "not shown"),  # 200 items and five seeds cannot tell 13 from 10
     ("bottleneck", {"plain-wide/longest": 0.88}, "does not hold"),
     ("attention-removes", {"peeky/longest": 0.83}, "not shown"),  # the lower end is not above 10 points
@@ -218,7 +216,7 @@ CASES: list[tuple[str, dict[str, float], str]] = [
 
 
 @pytest.mark.parametrize(("name", "changes", "verdict"), [*((name, {}, "holds") for name in MET), *CASES])
-def test_a_rule_gives_its_verdict(name: str, changes: dict[str, float], verdict: str) -> None:
+def test_a_rule_gives_its_verdict(name, changes, verdict):
     claim, trials = CLAIMS[name](), trials_of(name, changes)
     judgement = judge(claim.contrasts(trials), claim.conditions(trials), (), claim.controls(trials))
     assert f"{judgement.verdict} {judgement.condition}".strip() == verdict, judgement.contrasts
@@ -233,7 +231,7 @@ def test_a_rule_gives_its_verdict(name: str, changes: dict[str, float], verdict:
         (0.4, 0.0, "does not hold"),
     ],
 )
-def test_the_rule_of_the_scores(unscaled: float, scaled: float, verdict: str) -> None:
+def test_the_rule_of_the_scores(unscaled, scaled, verdict):
     powers = {"unscaled": unscaled, "scaled": scaled}
     trials = Trials(
         Trial(arm, seed, None, {f"gradient@{w}": w ** (power + 0.01 * (seed - 2)) for w in WIDTHS}, 1.0)
@@ -244,19 +242,19 @@ def test_the_rule_of_the_scores(unscaled: float, scaled: float, verdict: str) ->
     assert slope(tuple(3 * width**-0.5 for width in WIDTHS)) == pytest.approx(-0.5)
 
 
-TINY: dict[str, Any] = {"steps": 1, "rows": 3, "batch": 3, "tested": 5, "texts": 2, "stacks": 2, "turns": 1}
+TINY = {"steps": 1, "rows": 3, "batch": 3, "tested": 5, "texts": 2, "stacks": 2, "turns": 1}
 TINY |= {"tokens": 64, "pairs": 20, "distances": (2, 8), "lengths": (2, 3), "length": 6, "double": 8, "kinds": 3}
 TINY |= {"clause": 2, "width": 8, "guided": 1, "trained": (2,), "ranked": 4}
 
 
 @pytest.mark.parametrize("name", CLAIMS.names())
-def test_a_claim_measures_and_has_all_words(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_claim_measures_and_has_all_words(name, monkeypatch):
     """The same arguments give the same figures; every key that the page needs has words in both languages."""
     monkeypatch.setattr(architectures, "BATCH", 1)
     monkeypatch.setattr(decoders, "unseen", cache(decoders.unseen))
     drawn = CldrSource.pairs
     monkeypatch.setattr(CldrSource, "pairs", lambda source, count, start=0: drawn(source, count // 8, start))
-    claim: Any = CLAIMS[name]()
+    claim = CLAIMS[name]()
     claim.size |= {key: value for key, value in TINY.items() if key in claim.size}
     arms = claim.arms()
     setups = [Setup(arm, 3, 1e-3 if arm.rates else None) for arm in arms]
@@ -282,9 +280,9 @@ def test_a_claim_measures_and_has_all_words(name: str, monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize("name", [name for name, claim in CLAIMS.items() if decides_quickly(claim)])
-def test_a_quick_run_measures_what_its_rule_and_its_controls_need(name: str) -> None:
+def test_a_quick_run_measures_what_its_rule_and_its_controls_need(name):
     """With the lengths and the arms of a quick run; trained for a step."""
-    claim: Any = CLAIMS[name](True)
+    claim = CLAIMS[name](True)
     kept = ("lengths", "length", "distances", "trained", "double", "clause")
     claim.size |= {key: value for key, value in TINY.items() if key in claim.size and key not in kept}
     trials = []
@@ -305,16 +303,14 @@ def test_a_quick_run_measures_what_its_rule_and_its_controls_need(name: str) -> 
         ("hybrids", 0.02, lambda arm: body(architectures.hybrid(*arm["parts"]))),
     ],
 )
-def test_arms_are_as_near_in_size_as_their_words_say(
-    name: str, apart: float, measure: Callable[[Mapping[str, Any]], int]
-) -> None:
+def test_arms_are_as_near_in_size_as_their_words_say(name, apart, measure):
     claim = CLAIMS[name]()
     sizes = [measure(arm.settings) for arm in claim.arms()]
     assert max(sizes) / min(sizes) < 1 + apart
     assert f"within {round(100 * apart)} %" in claim.say("held").say("en")
 
 
-def test_chains_are_counted() -> None:
+def test_chains_are_counted():
     (arm,) = CLAIMS["parallelism"]().arms()
     figures = CLAIMS["parallelism"]().measure(Setup(replace(arm, settings={"tokens": 64, "turns": 1}), 3))
     assert all(figures[f"attention-steps@{n}"] == figures["attention-steps@16"] for n in (32, 64))
@@ -324,7 +320,7 @@ def test_chains_are_counted() -> None:
     assert figures["attention-unfused-bytes@64"] > 2 * figures["attention-unfused-bytes@32"]
 
 
-def test_small_tasks_are_as_described() -> None:
+def test_small_tasks_are_as_described():
     batch = lookups(5, 6, torch.Generator().manual_seed(3), names=12, values=8)
     for source, target in zip(batch.source.tolist(), batch.target_out.tolist(), strict=True):
         assert target[:-1] == [value for _, value in sorted(zip(source[::2], source[1::2], strict=True))]
@@ -339,7 +335,7 @@ def test_small_tasks_are_as_described() -> None:
             assert wanted - FIRST == (source[place] - FIRST) ^ (sign % 2)
 
 
-def test_small_helpers_by_hand() -> None:
+def test_small_helpers_by_hand():
     moved = {p: permuted_difference(encoder(p, 20, 5).double(), 20, 5) for p in ("none", *POSITIONS)}
     assert moved.pop("none") < 1e-12
     assert min(moved.values()) > 1e-2
@@ -354,13 +350,13 @@ def test_small_helpers_by_hand() -> None:
     assert links.possible - links.sure == {(3, 2), (4, 2), (5, 2)}
 
 
-def test_attention_on_links_and_exact_match_leave_padding_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_attention_on_links_and_exact_match_leave_padding_out(monkeypatch):
     examples = [Example([4, 5, 2], [6, 7, 2], ((0, 0), (1, 0), (1, 1))), Example([5, 2], [8, 2], ((0, 0),))]
     batch, first = collate(examples, 0, 1, [0, 1]), [1.0, 0.0, 0.0]
     rows = [[[0.5, 0.25, 0.25], [0.5, 0.5, 0.0], first], [[0.25, 0.75, 0.0], first, first]]
     other = torch.zeros(2, 1, 3, 3)
     weights = torch.cat([torch.tensor(rows)[:, None], other], dim=1)  # the second head does not count
-    model: Any = SimpleNamespace(attention_maps=lambda *args, **masks: SimpleNamespace(cross=[weights]))
+    model = SimpleNamespace(attention_maps=lambda *args, **masks: SimpleNamespace(cross=[weights]))
     assert decoders.on_links(model, batch) == (0.75 + 0.5 + 0.25) / 3
     right = torch.tensor([[True, True, True], [True, True, False]])  # the last place of the second is padding
     monkeypatch.setattr(small, "greedy_hits", lambda *args: right)
@@ -369,7 +365,7 @@ def test_attention_on_links_and_exact_match_leave_padding_out(monkeypatch: pytes
     assert small.exact_share(model, batch) == 0.5
 
 
-def test_the_worked_example_is_right_on_paper() -> None:
+def test_the_worked_example_is_right_on_paper():
     claim = CLAIMS["weighted-sum"]()
     figures = claim.measure(Setup(claim.arms()[0], 0))
     by_paper = {
@@ -384,8 +380,8 @@ def test_the_worked_example_is_right_on_paper() -> None:
     assert figures["d_key.2.1"] == pytest.approx(2 * log(3))
 
 
-def test_gradients_by_hand_are_those_of_autograd() -> None:
-    claim: Claim = CLAIMS["weighted-sum"]()
+def test_gradients_by_hand_are_those_of_autograd():
+    claim = CLAIMS["weighted-sum"]()
     trials = [Trial(arm.name, 0, None, claim.measure(Setup(arm, 0)), 1.0) for arm in claim.arms()]
     assert judge(claim.contrasts(Trials(trials))).verdict == "holds"
     figures = {f"error.{step}": 1e-16 for step in (*FORWARD, *BACKWARD)} | {"error.d_scores": 1.0000001e-12}

@@ -1,13 +1,10 @@
 """`verify` judges claims again, and holds them against trials, plan and ledger."""
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
-from counted_claim import Counted, measure
+from counted_claim import measure
 from forging import edit
-from small_runs import Cli
 
 from selfattn.claims.run import RECORD, verify_claims
 from selfattn.codec import write
@@ -15,11 +12,11 @@ from selfattn.codec import write
 PUBLISHED = Path(__file__).parents[2] / "docs/results/claims" / RECORD
 
 
-def differing(place: Path) -> dict[str, str]:
+def differing(place):
     return {finding.name: finding.differences[0] for finding in verify_claims(place) if finding.differences}
 
 
-def measured(claim: Counted, out: Path) -> None:
+def measured(claim, out):
     write(out / RECORD, measure([claim], out), checksum=True)
 
 
@@ -34,16 +31,14 @@ def measured(claim: Counted, out: Path) -> None:
     ],
     ids=["verdict", "figure", "seeds", "rate", "quick"],
 )
-def test_an_edited_record_differs(
-    change: Callable[[Any, Any], object], expected: set[str], counted: Counted, tmp_path: Path
-) -> None:
+def test_an_edited_record_differs(change, expected, counted, tmp_path):
     measured(counted, tmp_path)
     assert differing(tmp_path) == {}
     edit(tmp_path / RECORD, lambda record: change(record, record["claims"][0]))
     assert expected <= set(differing(tmp_path))
 
 
-def test_an_edited_trial_is_missed_in_the_ledger(counted: Counted, tmp_path: Path, cli: Cli) -> None:
+def test_an_edited_trial_is_missed_in_the_ledger(counted, tmp_path, cli):
     measured(counted, tmp_path)
     assert "all agree" in cli("verify", tmp_path).out
     edit(next((tmp_path / "trials").glob("*-seed1000.json")), lambda trial: trial.update(seconds=0.5))
@@ -52,5 +47,5 @@ def test_an_edited_trial_is_missed_in_the_ledger(counted: Counted, tmp_path: Pat
     assert "have no test pairs" in cli("verify", tmp_path, "--items", 5).refusal()
 
 
-def test_the_published_record_is_judged_again() -> None:
+def test_the_published_record_is_judged_again():
     assert differing(PUBLISHED) == {}

@@ -1,9 +1,6 @@
 """Numbers have bounds that name themselves, and files of options hold nothing that an option cannot be."""
 
-from pathlib import Path
-
 import pytest
-from small_runs import Cli
 
 from selfattn.comparison.options import CompareOptions
 from selfattn.decoding.options import DecodingOptions
@@ -24,15 +21,13 @@ CASES = [(command, name) for command, names in NUMBERS.items() for name in sorte
 
 
 @pytest.mark.parametrize("command", NUMBERS, ids=" ".join)
-def test_help_shows_every_bound(cli: Cli, command: tuple[str, ...]) -> None:
+def test_help_shows_every_bound(cli, command):
     shown = cli(*command, "--help-all").out
     assert shown.count("Range: ") >= len(set(NUMBERS[command]))
 
 
 @pytest.mark.parametrize(("command", "name"), CASES, ids=str)
-def test_a_number_of_300_digits_is_refused_by_name(
-    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...], name: str
-) -> None:
+def test_a_number_of_300_digits_is_refused_by_name(cli, tmp_path, monkeypatch, command, name):
     monkeypatch.chdir(tmp_path)
     out = () if command[0] == "predict" else ("--out", "new")
     digits = HUGE if name != "length_penalty" else "1" + HUGE

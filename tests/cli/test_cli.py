@@ -8,20 +8,17 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
-from typing import Any
 from unittest.mock import Mock
 
 import pytest
-from small_runs import Cli
 
 import selfattn
 from selfattn.cli.__main__ import main as program
 from selfattn.models.families import PRESETS
 from selfattn.runs.directory import RunDirectory
-from selfattn.runs.run import Run
 
 
-def test_version_and_help(cli: Cli) -> None:
+def test_version_and_help(cli):
     assert cli("--version").out.strip() == selfattn.__version__
     shown = cli("--help").out
     assert all(command in shown for command in ("compare", "train", "evaluate", "predict", "attention", "models"))
@@ -35,20 +32,20 @@ def test_version_and_help(cli: Cli) -> None:
     assert "[default: compare/dates]" in cli("compare", "dates", "--help").out
 
 
-def test_models_are_listed_one_a_line(cli: Cli) -> None:
+def test_models_are_listed_one_a_line(cli):
     lines = cli("models").out.splitlines()
     assert [line.split()[0] for line in lines] == list(PRESETS)
     assert all(preset.source in line for line, preset in zip(lines, PRESETS.values(), strict=True))
 
 
-def test_predict_gives_a_line_for_a_line(cli: Cli, runs: dict[str, Run]) -> None:
+def test_predict_gives_a_line_for_a_line(cli, runs):
     run, texts = runs["rnn-attention"], ["May 1, 2001", "", "11/13/08", "   ", "ß☃"]
     done = cli("predict", run.path, stdin="\n".join(texts) + "\n")
     assert (done.code, done.out.split("\n")) == (0, [*run.predict(texts), ""])
     assert done.err.startswith("2 characters that the model does not know, 2 different: 'ß' 1, '☃' 1\n")
 
 
-def test_evaluate_as_json_and_as_text(cli: Cli, runs: dict[str, Run], tmp_path: Path) -> None:
+def test_evaluate_as_json_and_as_text(cli, runs, tmp_path):
     path = tmp_path / "few.jsonl"
     path.write_text('{"source": "May 1, 2001", "target": "2001-05-01"}\n')
     run = runs["rnn-plain"].path
@@ -63,9 +60,7 @@ def test_evaluate_as_json_and_as_text(cli: Cli, runs: dict[str, Run], tmp_path: 
     assert [line.split(" ", 2)[:2] for line in korean[1:3]] == [["완전", "일치율"], ["글자", "오류율"]]
 
 
-def test_attention_is_drawn_in_the_terminal_and_saved_in_both_languages(
-    cli: Cli, runs: dict[str, Run], tmp_path: Path
-) -> None:
+def test_attention_is_drawn_in_the_terminal_and_saved_in_both_languages(cli, runs, tmp_path):
     call = ("attention", runs["transformer"].path, "May 1, 2001", "--save")
     done = cli(*call, tmp_path / "x.svg", "--head", 1).success()
     assert "head 1" in done.out.splitlines()[0]
@@ -79,10 +74,8 @@ def test_attention_is_drawn_in_the_terminal_and_saved_in_both_languages(
     assert '<html lang="ko">' in (tmp_path / "x.html").read_text("utf-8")
 
 
-def test_attention_in_other_forms(
-    cli: Cli, runs: dict[str, Run], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def saved(name: str, *options: str) -> str:
+def test_attention_in_other_forms(cli, runs, tmp_path, monkeypatch):
+    def saved(name, *options):
         cli("attention", run.path, "May 1, 2001", "--save", tmp_path / name, *options).success()
         return (tmp_path / name).read_text()
 
@@ -107,13 +100,11 @@ def test_attention_in_other_forms(
     assert (done.code, done.err) == (2, "error: PNG needs CairoSVG: pip install 'selfattn[figures]'\n")
 
 
-def test_an_interrupt_leaves_a_run_that_can_be_used(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupt_leaves_a_run_that_can_be_used(tmp_path, capfd, monkeypatch):
     signals = iter([signal.SIGTERM])
 
     class Written(RunDirectory):
-        def write_metrics(self, reports: Any) -> None:
+        def write_metrics(self, reports):
             super().write_metrics(reports)
             if len(reports) >= 2:
                 for number in signals:
@@ -139,9 +130,7 @@ def test_an_interrupt_leaves_a_run_that_can_be_used(
     assert len(selfattn.load(out).predict(["May 1, 2001"])) == 1
 
 
-def test_an_error_that_nobody_expected_keeps_its_traceback(
-    cli: Cli, runs: dict[str, Run], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_error_that_nobody_expected_keeps_its_traceback(cli, runs, monkeypatch):
     monkeypatch.setattr("selfattn.runs.load.load", Mock(side_effect=ZeroDivisionError("a bug")))
     with pytest.raises(ZeroDivisionError, match="a bug"):
         cli("predict", runs["rnn-plain"].path)
@@ -150,7 +139,7 @@ def test_an_error_that_nobody_expected_keeps_its_traceback(
 @pytest.mark.parametrize(
     "module", ["selfattn.tasks.dates", "tasks.compare --plugin=tests/plugins/reversal_task.py reversal"]
 )
-def test_the_tasks_run_as_modules(module: str, tmp_path: Path) -> None:
+def test_the_tasks_run_as_modules(module, tmp_path):
     root = Path(selfattn.__file__).parents[1]
     if not (root / module.partition(".")[0]).exists():
         pytest.skip("needs the repository: the links `tasks` and `tokenizers` are not installed")
@@ -164,13 +153,13 @@ def test_the_tasks_run_as_modules(module: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("command", ["--help", "models"])
-def test_a_pipe_that_is_closed(command: str) -> None:
+def test_a_pipe_that_is_closed(command):
     line = f"{sys.executable} -m selfattn.cli {command} | true"
     done = subprocess.run(["bash", "-o", "pipefail", "-c", line], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (141, "")
 
 
-def test_a_terminal_without_a_size_shows_help(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_terminal_without_a_size_shows_help(cli, monkeypatch):
     monkeypatch.setenv("COLUMNS", "0")
     assert "compare" in cli("--help").out
 
@@ -205,9 +194,7 @@ BPE = "goes with --tokenizer bpe, or --source-tokenizer or --target-tokenizer bp
         ("--epochs 4", {}),
     ],
 )
-def test_options_of_a_file_that_the_command_line_excludes_are_left_out(
-    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, typed: str, left_out: dict[str, str]
-) -> None:
+def test_options_of_a_file_that_the_command_line_excludes_are_left_out(cli, tmp_path, monkeypatch, typed, left_out):
     monkeypatch.chdir(tmp_path)
     Path("a.toml").write_text(RECIPE)
     done = cli("train", "translation", "--config", "a.toml", *typed.split(), "--write-config", "b.toml")
@@ -217,9 +204,7 @@ def test_options_of_a_file_that_the_command_line_excludes_are_left_out(
     assert before.keys() - after.keys() == left_out.keys()
 
 
-def test_the_command_line_goes_before_the_last_file_and_that_before_the_others(
-    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_command_line_goes_before_the_last_file_and_that_before_the_others(cli, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("a.toml").write_text("epochs = 3\nbatch-size = 8\nlr = 0.1")
     Path("b.toml").write_text("epochs = 4\nlr = 0.2\nout = 'new'")
@@ -238,9 +223,7 @@ lr = 1e-05
 """
 
 
-def test_options_are_written_for_a_file_and_from_a_run(
-    cli: Cli, runs: dict[str, Run], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_options_are_written_for_a_file_and_from_a_run(cli, runs, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     given = ("--out", "a b", "--set", "encoder.dim=8", "--set", "x=1,2", "--columns", "1,2", "--data", 'd "1".tsv')
     done = cli("train", "translation", "--resume", *given, "--epochs", 3, "--lr", 1e-5, "--write-config", "new.toml")

@@ -1,10 +1,8 @@
 """Beam, sampling, scores and alignments on the command line and from Python."""
 
 import json
-from pathlib import Path
 
 import pytest
-from small_runs import Cli
 
 from selfattn.data.pairs import Pair
 from selfattn.decoding.options import NOTHING, DecodingOptions
@@ -12,7 +10,6 @@ from selfattn.errors import UserError
 from selfattn.evaluation.attention import AttentionReading, word_links
 from selfattn.evaluation.links import GoldPair, Links
 from selfattn.runs.evaluate import align_against_gold, evaluate_run, evaluation_lines, gold_lines
-from selfattn.runs.run import Run
 
 TEXTS = ["May 1, 2001", "", "11/13/08"]
 STDIN = "\n".join(TEXTS) + "\n"
@@ -20,13 +17,13 @@ PAIRS = [Pair("May 1, 2001", "2001-05-01"), Pair("11/13/08", "2008-11-13"), Pair
 
 
 @pytest.fixture
-def pairs_file(tmp_path: Path) -> Path:
+def pairs_file(tmp_path):
     path = tmp_path / "pairs.tsv"
     path.write_text("".join(f"{pair.source}\t{pair.target}\n" for pair in PAIRS))
     return path
 
 
-def test_n_best_lines_have_number_score_and_output(cli: Cli, runs: dict[str, Run]) -> None:
+def test_n_best_lines_have_number_score_and_output(cli, runs):
     run = runs["rnn-attention"]
     flags = ("--beam", 3, "--n-best", 2, "--length-penalty", 0.6, "--max-length", 6)
     done = cli("predict", run.path, *flags, stdin=STDIN)
@@ -44,7 +41,7 @@ def test_n_best_lines_have_number_score_and_output(cli: Cli, runs: dict[str, Run
     assert done.out.splitlines() == expected
 
 
-def test_cut_off_outputs_are_marked_counted_and_stand_last(cli: Cli, runs: dict[str, Run]) -> None:
+def test_cut_off_outputs_are_marked_counted_and_stand_last(cli, runs):
     run = runs["transformer"]
     flags = ("--beam", 4, "--n-best", 4, "--max-length", 11)
     lines = [line.split("\t") for line in cli("predict", run.path, *flags, stdin="May 1, 2001\n").out.splitlines()]
@@ -58,7 +55,7 @@ def test_cut_off_outputs_are_marked_counted_and_stand_last(cli: Cli, runs: dict[
     assert [output.finished for (output,) in run.decode(TEXTS, DecodingOptions(max_length=3))] == [False, True, False]
 
 
-def test_an_evaluation_counts_what_was_cut_off(runs: dict[str, Run], pairs_file: Path) -> None:
+def test_an_evaluation_counts_what_was_cut_off(runs, pairs_file):
     results = evaluate_run(runs["transformer"], pairs_file, DecodingOptions(max_length=3))
     assert results["cut_off"] == len(PAIRS)
     assert (
@@ -67,16 +64,14 @@ def test_an_evaluation_counts_what_was_cut_off(runs: dict[str, Run], pairs_file:
     ) in list(evaluation_lines(results))
 
 
-def test_empty_sides_have_no_score_and_no_links(runs: dict[str, Run]) -> None:
+def test_empty_sides_have_no_score_and_no_links(runs):
     for pair in (Pair("", "2001-05-01"), Pair("May 1, 2001", " ")):
         for use in (runs["transformer"].score, runs["transformer"].align):
             with pytest.raises(UserError, match=r": pair 2: the source or the target is empty; leave the pair out"):
                 use([PAIRS[0], pair])
 
 
-def test_samples_depend_on_the_seed_and_not_on_the_chunks(
-    cli: Cli, runs: dict[str, Run], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_samples_depend_on_the_seed_and_not_on_the_chunks(cli, runs, monkeypatch):
     import selfattn.cli.stream
 
     run = runs["rnn-plain"].path
@@ -98,15 +93,13 @@ def test_samples_depend_on_the_seed_and_not_on_the_chunks(
         ("align = true", "--engine ctranslate2", "align is left out: it goes with --engine torch or onnx"),
     ],
 )
-def test_a_typed_option_of_decoding_goes_before_one_of_a_file(
-    cli: Cli, runs: dict[str, Run], tmp_path: Path, text: str, typed: str, left_out: str
-) -> None:
+def test_a_typed_option_of_decoding_goes_before_one_of_a_file(cli, runs, tmp_path, text, typed, left_out):
     (tmp_path / "a.toml").write_text(text)
     done = cli("predict", runs["transformer"].path, "--config", tmp_path / "a.toml", *typed.split(), stdin="")
     assert f"a.toml: {left_out}" in done.err
 
 
-def test_evaluate_against_another_run(cli: Cli, runs: dict[str, Run], pairs_file: Path) -> None:
+def test_evaluate_against_another_run(cli, runs, pairs_file):
     first, second = runs["rnn-plain"].path, runs["transformer"].path
     data = json.loads(cli("evaluate", first, "--against", second, "--data", pairs_file, "--json").out)
     other = json.loads(cli("evaluate", second, "--data", pairs_file, "--json").out)
@@ -118,7 +111,7 @@ def test_evaluate_against_another_run(cli: Cli, runs: dict[str, Run], pairs_file
     assert lines[2].endswith("%p, p = 1.0000")
 
 
-def test_score_prints_a_line_for_each_pair(cli: Cli, runs: dict[str, Run], pairs_file: Path) -> None:
+def test_score_prints_a_line_for_each_pair(cli, runs, pairs_file):
     run = runs["rnn-attention"]
     lines = [line.split("\t") for line in cli("score", run.path, "--data", pairs_file).out.splitlines()]
     scores = run.score(PAIRS)
@@ -127,7 +120,7 @@ def test_score_prints_a_line_for_each_pair(cli: Cli, runs: dict[str, Run], pairs
     assert [float(each) for _, _, each in lines] == pytest.approx([one.per_token for one in scores], abs=1e-5)
 
 
-def test_align_prints_pharaoh_lines(cli: Cli, runs: dict[str, Run], pairs_file: Path) -> None:
+def test_align_prints_pharaoh_lines(cli, runs, pairs_file):
     run = runs["transformer"]
     for flags, options in (
         ((), {}),
@@ -143,7 +136,7 @@ def test_align_prints_pharaoh_lines(cli: Cli, runs: dict[str, Run], pairs_file: 
             assert len(own) == len(pair.target)  # every character looks somewhere
 
 
-def test_align_links_words(cli: Cli, runs: dict[str, Run], pairs_file: Path) -> None:
+def test_align_links_words(cli, runs, pairs_file):
     run = runs["transformer"]
     pair = Pair("May  1, 2001", "2001 -05- 01")
     pairs_file.write_text(f"{pair.source}\t{pair.target}\n")
@@ -164,7 +157,7 @@ GOLD = [
 ]
 
 
-def test_every_head_of_every_layer_is_in_the_table(runs: dict[str, Run]) -> None:
+def test_every_head_of_every_layer_is_in_the_table(runs):
     report = align_against_gold(runs["transformer"], GOLD)
     lines = list(gold_lines(report))
     assert lines[0] == "2 sentence pairs, 4 sure and 1 possible links"
@@ -176,7 +169,7 @@ def test_every_head_of_every_layer_is_in_the_table(runs: dict[str, Run]) -> None
     assert lines[-1] == f"best here: {AttentionReading(**report['best'])}"
 
 
-def test_what_cannot_be_aligned_is_said_in_a_line(runs: dict[str, Run]) -> None:
+def test_what_cannot_be_aligned_is_said_in_a_line(runs):
     with pytest.raises(UserError, match="has no attention to its source; try a model that has"):
         align_against_gold(runs["rnn-plain"], GOLD)
     with pytest.raises(UserError, match="no sentence pairs with gold links"):

@@ -1,29 +1,24 @@
 """Commands compute on the device that they are given; one that is not there is refused in a line."""
 
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 import torch
-from small_runs import Cli
 
 from selfattn.errors import SettingError, UserError
 from selfattn.runs.load import load
-from selfattn.runs.run import Run
 
 TEXT = "November 13, 2008"
-COMMANDS: dict[str, tuple[str, ...]] = {
+COMMANDS = {
     "predict": (), "evaluate": ("--data", "PAIRS"), "score": ("--data", "PAIRS"), "align": ("--data", "PAIRS"),
     "heads": ("--data", "PAIRS"), "attention": (TEXT,),
 }  # fmt: skip
 
 
 @pytest.fixture
-def call(cli: Cli, runs: dict[str, Run], tmp_path: Any) -> Callable[..., Any]:
+def call(cli, runs, tmp_path):
     pairs = tmp_path / "pairs.tsv"
     pairs.write_text(f"{TEXT}\t2008-11-13\n")
 
-    def call(command: str, *device: str) -> Any:
+    def call(command, *device):
         further = [pairs if word == "PAIRS" else word for word in COMMANDS[command]]
         return cli(command, runs["rnn-attention"].path, *further, *device, stdin=f"{TEXT}\n")
 
@@ -31,7 +26,7 @@ def call(cli: Cli, runs: dict[str, Run], tmp_path: Any) -> Callable[..., Any]:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_command_computes_where_it_is_told(command: str, call: Callable[..., Any]) -> None:
+def test_a_command_computes_where_it_is_told(command, call):
     there = call(command, "--device", "cpu")
     default = call(command)
     assert (there.code, there.out) == (default.code, default.out)
@@ -49,17 +44,17 @@ def test_a_command_computes_where_it_is_told(command: str, call: Callable[..., A
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_gpu_gives_the_same_outputs(command: str, call: Callable[..., Any]) -> None:
+def test_a_gpu_gives_the_same_outputs(command, call):
     done = call(command, "--device", "cuda:0")
     assert done.code == 0
     if command in ("predict", "align", "attention"):
         assert done.out == call(command).out
 
 
-def test_the_library_takes_devices_of_torch(runs: dict[str, Run]) -> None:
+def test_the_library_takes_devices_of_torch(runs):
     path = runs["rnn-plain"].path
     assert load(path, device=torch.device("cpu")).predict([TEXT]) == load(path).predict([TEXT])
     with pytest.raises(SettingError, match="`device`: expected auto, cpu"):
         load(path, device=torch.device("meta"))
     with pytest.raises(UserError, match="`device`: expected auto, cpu"):
-        load(path, device=3.5)  # type: ignore[arg-type]  # a wrong call
+        load(path, device=3.5)

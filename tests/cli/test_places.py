@@ -4,9 +4,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from small_runs import Cli
 
-from selfattn.runs.run import Run
 from selfattn.runs.train import train
 
 COMMANDS = (
@@ -20,7 +18,7 @@ COMMANDS = (
 
 
 @pytest.fixture(scope="module")
-def kept(runs: dict[str, Run], tmp_path_factory: pytest.TempPathFactory) -> Path:
+def kept(runs, tmp_path_factory):
     """A run with weights of its validations."""
     out = tmp_path_factory.mktemp("kept") / "run"
     sizes = ("encoder.dim=8", "decoder.dim=8", "encoder.num_layers=1", "decoder.num_layers=1")
@@ -28,15 +26,13 @@ def kept(runs: dict[str, Run], tmp_path_factory: pytest.TempPathFactory) -> Path
     return out
 
 
-def files_in(folder: Path) -> set[str]:
+def files_in(folder):
     return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.name != ".lock"}
 
 
 @pytest.mark.parametrize("name", [".", ".."])
 @pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_takes_a_run_by_its_place(
-    cli: Cli, kept: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, name: str
-) -> None:
+def test_every_command_takes_a_run_by_its_place(cli, kept, tmp_path, monkeypatch, command, name):
     pairs = tmp_path / "pairs.tsv"
     pairs.write_text("1/2/03\t2003-01-02\n")
     ends = []

@@ -2,17 +2,14 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
-from small_runs import Cli, Exported
 
 from selfattn.data.pairs import Pair
 from selfattn.decoding.options import DecodingOptions, Output
 from selfattn.errors import SettingError, UserError
 from selfattn.runs.load import load
 from selfattn.runs.predictor import output_tokens
-from selfattn.runs.run import Run
 from selfattn.tokenizers.subword import SubwordSettings, SubwordTokenizer
 
 LANGUAGE_MODEL = Path(__file__).parents[1] / "fixtures/formats/run-lm"
@@ -21,7 +18,7 @@ STDIN = "\n".join(TEXTS) + "\n"
 
 
 @pytest.mark.parametrize("beam", [1, 3])
-def test_outputs_begin_with_a_prefix(cli: Cli, runs: dict[str, Run], tmp_path: Path, beam: int) -> None:
+def test_outputs_begin_with_a_prefix(cli, runs, tmp_path, beam):
     run = runs["rnn-attention"]
     lines = cli("predict", run.path, "--prefix", "19", "--beam", beam, stdin=STDIN).out.splitlines()
     assert [line[:2] for line in lines] == ["19", "", "19"]
@@ -34,17 +31,17 @@ def test_outputs_begin_with_a_prefix(cli: Cli, runs: dict[str, Run], tmp_path: P
     assert run.predict(TEXTS, prefix="") == run.predict(TEXTS)
 
 
-def test_prefixes_that_do_not_fit_are_refused(runs: dict[str, Run]) -> None:
+def test_prefixes_that_do_not_fit_are_refused(runs):
     run = runs["transformer"]
     with pytest.raises(SettingError, match="expected a prefix for each of 3 texts, got 2"):
         run.predict(TEXTS, prefix=["1", "2"])
     with pytest.raises(SettingError, match="prefix 1: expected a text or None, got 1"):
-        run.predict(TEXTS, prefix=[1, 2, 3])  # type: ignore[list-item]
+        run.predict(TEXTS, prefix=[1, 2, 3])
 
 
 @pytest.mark.parametrize("beam", [1, 3])
 @pytest.mark.parametrize("engine", ["onnx", "ctranslate2"])
-def test_engines_begin_with_a_prefix_too(runs: dict[str, Run], exported_run: Exported, engine: str, beam: int) -> None:
+def test_engines_begin_with_a_prefix_too(runs, exported_run, engine, beam):
     run, exported = runs["transformer"], exported_run("transformer", engine)
     prefix = ["1", "", "2008-1"]
     options = DecodingOptions(beam=beam, max_length=12)
@@ -65,33 +62,33 @@ def test_engines_begin_with_a_prefix_too(runs: dict[str, Run], exported_run: Exp
             exported.predict(TEXTS, no_repeat_ngram=1)
 
 
-def test_no_ngram_of_an_output_comes_twice(cli: Cli, runs: dict[str, Run]) -> None:
+def test_no_ngram_of_an_output_comes_twice(cli, runs):
     run = runs["transformer"]
     (line,) = cli("predict", run.path, "--no-repeat-ngram", 1, stdin="11/13/08\n").out.splitlines()
     assert len(set(line)) == len(line)
 
 
-def test_a_continuation_repeats_nothing_of_its_beginning() -> None:
+def test_a_continuation_repeats_nothing_of_its_beginning():
     run = load(LANGUAGE_MODEL)
     beginning = "line 1"
     (text,) = run.predict([beginning], no_repeat_ngram=1)
     assert len(set(text)) == len(text)
 
 
-def json_lines(text: str) -> list[dict[str, Any]]:
+def json_lines(text):
     return [json.loads(line) for line in text.splitlines()]
 
 
 @pytest.mark.parametrize("model", ["rnn-attention", "transformer"])
 @pytest.mark.parametrize("beam", [1, 3])
-def test_scores_and_links_are_those_of_score_and_align(cli: Cli, runs: dict[str, Run], model: str, beam: int) -> None:
+def test_scores_and_links_are_those_of_score_and_align(cli, runs, model, beam):
     run = runs[model]
     flags = ("--align", "--token-scores", "--beam", beam)
     rows = json_lines(cli("predict", run.path, *flags, stdin=STDIN).out)
     texts = run.predict(TEXTS, beam=beam)
     assert [row["output"] for row in rows] == texts
     assert [row["line"] for row in rows] == [1, 2, 3]
-    nothing: dict[str, Any] = {"source_tokens": [], "tokens": [], "token_scores": [], "alignment": []}
+    nothing = {"source_tokens": [], "tokens": [], "token_scores": [], "alignment": []}
     assert rows[1] == {"line": 2, "state": "empty", "score": None, "output": "", **nothing}
     for row, source, target in zip(rows, TEXTS, texts, strict=True):
         if not source:
@@ -108,7 +105,7 @@ def test_scores_and_links_are_those_of_score_and_align(cli: Cli, runs: dict[str,
             assert sum(row["token_scores"]) == pytest.approx(run.score([pair])[0].log_probability, abs=1e-4)
 
 
-def test_each_of_several_outputs_has_its_own_line(cli: Cli, runs: dict[str, Run]) -> None:
+def test_each_of_several_outputs_has_its_own_line(cli, runs):
     run = runs["transformer"].path
     flags = ("--beam", 3, "--n-best", 2, "--max-length", 4, "--token-scores")
     rows = json_lines(cli("predict", run, *flags, stdin="11/13/08\n").out)
@@ -122,9 +119,7 @@ def test_each_of_several_outputs_has_its_own_line(cli: Cli, runs: dict[str, Run]
 
 @pytest.mark.parametrize("model", ["transformer", "rnn-attention"])
 @pytest.mark.parametrize("engine", ["onnx", "ctranslate2"])
-def test_engines_score_and_align(
-    runs: dict[str, Run], exported_run: Exported, cli: Cli, engine: str, model: str
-) -> None:
+def test_engines_score_and_align(runs, exported_run, cli, engine, model):
     if (engine, model) == ("ctranslate2", "rnn-attention"):
         pytest.skip("CTranslate2 computes no RNN")
     run, exported = runs[model], exported_run(model, engine)
@@ -140,12 +135,12 @@ def test_engines_score_and_align(
         assert "load the run" in refusal
 
 
-def test_a_graph_without_attention_cannot_align(exported_run: Exported, cli: Cli) -> None:
+def test_a_graph_without_attention_cannot_align(exported_run, cli):
     graph = exported_run("rnn-plain", "onnx").path
     assert "no attention to its source" in cli("predict", graph, "--align", stdin=STDIN).refusal()
 
 
-def test_tokens_that_the_tokenizer_would_not_choose_are_named() -> None:
+def test_tokens_that_the_tokenizer_would_not_choose_are_named():
     tokenizer = SubwordTokenizer.train(["low lower lowest"] * 9, SubwordSettings("bpe", vocab_size=280), clip=True)
     ids = tokenizer.sample("lowest", seed=0, alpha=1.0)
     assert (

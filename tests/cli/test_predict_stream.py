@@ -7,11 +7,9 @@ import subprocess
 import sys
 import threading
 import unicodedata
-from typing import Any
 from unittest.mock import Mock
 
 import pytest
-from small_runs import Cli
 
 from selfattn.cli.main import main
 from selfattn.cli.stream import Arriving, bounded_lines, input_limit, predict_stream
@@ -19,7 +17,6 @@ from selfattn.decoding.options import GREEDY
 from selfattn.errors import UserError
 from selfattn.models.families import PRESETS
 from selfattn.runs.record import RunConfig
-from selfattn.runs.run import Run
 from selfattn.runs.task import TaskData
 from selfattn.runs.train import with_settings
 from selfattn.training.config import TrainingConfig
@@ -28,14 +25,14 @@ LONG = "5/4/99 " * 300  # 2,100 characters
 
 
 class Measured(io.BytesIO):
-    def read1(self, size: int | None = -1) -> bytes:
+    def read1(self, size=-1):
         assert 0 < size <= 1 << 16  # never more at once
         return super().read1(size)
 
 
 @pytest.mark.parametrize("length", [6, 8, 9, 200_000])
 @pytest.mark.parametrize("end", [b"\n", b"\r\n", b""])
-def test_a_long_line_is_not_held_and_the_next_line_is_the_next(length: int, end: bytes) -> None:
+def test_a_long_line_is_not_held_and_the_next_line_is_the_next(length, end):
     stream = Measured(b"one\n" + b"x" * length + end + (b"three\n" if end else b""))
     fits = length + len(end) <= 8 if end else length < 8
     long = "x" * length if fits else None
@@ -43,13 +40,13 @@ def test_a_long_line_is_not_held_and_the_next_line_is_the_next(length: int, end:
 
 
 @pytest.mark.parametrize("place", [0, 5, 6])
-def test_what_is_not_utf8_names_line_and_byte(place: int) -> None:
+def test_what_is_not_utf8_names_line_and_byte(place):
     for broken in (b"\xff", "한".encode()[:2] + b"\n", "한".encode()[:1]):
         with pytest.raises(UserError, match=rf"standard input:2: not valid UTF-8 \(byte {place + 1}\)"):
             list(bounded_lines(Arriving(io.BytesIO(b"one\n" + b"x" * place + broken)), 9))
 
 
-def test_a_byte_order_mark_is_taken_off_and_counted() -> None:
+def test_a_byte_order_mark_is_taken_off_and_counted():
     mark = b"\xef\xbb\xbf"
     assert list(bounded_lines(Arriving(io.BytesIO(mark + b"a\n" + mark + b"b")), 8)) == ["a", "\ufeffb"]
     assert list(bounded_lines(Arriving(io.BytesIO(mark)), 8)) == [""]
@@ -60,12 +57,12 @@ def test_a_byte_order_mark_is_taken_off_and_counted() -> None:
 @pytest.mark.parametrize(
     ("text", "told"), [("one\ntwo\n".encode("utf-16-le"), "UTF-16"), (b"one\rtwo\rthree", r"end in \\r alone")]
 )
-def test_lines_of_another_kind_are_refused(text: bytes, told: str) -> None:
+def test_lines_of_another_kind_are_refused(text, told):
     with pytest.raises(UserError, match=f"standard input:1: .*{told}"):
         list(bounded_lines(Arriving(io.BytesIO(text)), 100))
 
 
-def test_a_line_that_is_too_long_keeps_its_place(cli: Cli, runs: dict[str, Run]) -> None:
+def test_a_line_that_is_too_long_keeps_its_place(cli, runs):
     run = runs["rnn-plain"]
     texts = ["May 1, 2001", LONG, "11/13/08", LONG * 40]
     done = cli("predict", run.path, stdin="\n".join(texts))
@@ -80,9 +77,7 @@ def test_a_line_that_is_too_long_keeps_its_place(cli: Cli, runs: dict[str, Run])
     assert numbered[1] == "2\t\trefused\t"
 
 
-def test_tokens_are_counted_in_the_form_that_the_model_reads(
-    cli: Cli, runs: dict[str, Run], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_tokens_are_counted_in_the_form_that_the_model_reads(cli, runs, monkeypatch):
     apart = unicodedata.normalize("NFD", "각" * 11)
     assert len(apart) == 33
     for limit, fits in ((12, True), (11, False)):
@@ -93,16 +88,16 @@ def test_tokens_are_counted_in_the_form_that_the_model_reads(
 class Once(io.BytesIO):
     """Remembers the sizes of what was written."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
-        self.written: list[bytes] = []
+        self.written = []
 
-    def write(self, data: Any) -> int:
+    def write(self, data):
         self.written.append(bytes(data))
         return super().write(data)
 
 
-def test_somebody_who_types_is_answered_line_by_line(runs: dict[str, Run]) -> None:
+def test_somebody_who_types_is_answered_line_by_line(runs):
     source, target = io.BytesIO(b"1/2/03\n\n4/5/06\n"), Once()
     source.isatty = lambda: True
     predict_stream(runs["rnn-plain"], source, target, GREEDY)
@@ -110,11 +105,11 @@ def test_somebody_who_types_is_answered_line_by_line(runs: dict[str, Run]) -> No
     assert target.written[1] == b"\n"
 
 
-def test_a_pipe_that_stays_open_is_answered_as_lines_come(runs: dict[str, Run]) -> None:
+def test_a_pipe_that_stays_open_is_answered_as_lines_come(runs):
     run = runs["rnn-plain"]
     answers = run.predict(["1/2/03", "4/5/06", "7/8/09"])
     command = [sys.executable, "-m", "selfattn.cli", "predict", str(run.path)]
-    pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True}
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True}
     with subprocess.Popen(command, **pipes, env={**os.environ, "OMP_NUM_THREADS": "1"}) as process:
         for text, expected in (("1/2/03\n", answers[:1]), ("4/5/06\n7/8/09\n", answers[1:])):
             process.stdin.write(text)
@@ -129,23 +124,23 @@ def test_a_pipe_that_stays_open_is_answered_as_lines_come(runs: dict[str, Run]) 
 class Pipe:
     """Hands over what each write put there."""
 
-    def __init__(self, *parts: bytes) -> None:
+    def __init__(self, *parts):
         self.parts = [*parts, b""]
         self.number, end = os.pipe()
         os.close(end)
 
-    def read1(self, size: int = -1) -> bytes:
+    def read1(self, size=-1):
         return self.parts.pop(0)
 
-    def isatty(self) -> bool:
+    def isatty(self):
         return False
 
-    def fileno(self) -> int:
+    def fileno(self):
         return self.number
 
 
 @pytest.mark.parametrize(("buffer", "sizes"), [(None, [2, 1, 1]), (1, [1, 1, 1, 1]), (3, [3, 1]), (9, [4])])
-def test_lines_that_are_there_go_together(buffer: int | None, sizes: list[int], runs: dict[str, Run]) -> None:
+def test_lines_that_are_there_go_together(buffer, sizes, runs):
     source = Pipe(b"1/2/03\n4/5/06\n7/8", b"/09\n", b"1/1/11\n")
     target = Once()
     predict_stream(runs["rnn-plain"], source, target, GREEDY, buffer=buffer)
@@ -165,20 +160,20 @@ def test_lines_that_are_there_go_together(buffer: int | None, sizes: list[int], 
         ("decoder-only", ("stack.position=learned", "stack.max_length=70"), 50),
     ],
 )
-def test_no_more_is_read_than_there_are_positions_for(preset: str, settings: tuple[str, ...], limit: int) -> None:
+def test_no_more_is_read_than_there_are_positions_for(preset, settings, limit):
     model = with_settings(PRESETS[preset].config, settings)
     config = RunConfig("translation", preset, model, TrainingConfig(), {}, 20)
     assert input_limit(config, GREEDY) == limit
 
 
-def test_what_stands_before_a_broken_line_is_written(cli: Cli, runs: dict[str, Run]) -> None:
+def test_what_stands_before_a_broken_line_is_written(cli, runs):
     run = runs["rnn-plain"]
     done = cli("predict", run.path, stdin=b"1/2/03\n4/5/06\n\xff\n7/8/09\n")
     assert done.out.splitlines() == run.predict(["1/2/03", "4/5/06"])
     assert (done.code, done.err) == (2, "error: standard input:3: not valid UTF-8 (byte 1)\n")
 
 
-def test_an_interrupt_says_how_far_it_came(runs: dict[str, Run], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupt_says_how_far_it_came(runs, monkeypatch):
     monkeypatch.setattr("selfattn.cli.stream._CHUNK", 2)
 
     source, target = io.BytesIO(), io.BytesIO()
@@ -191,13 +186,11 @@ def test_an_interrupt_says_how_far_it_came(runs: dict[str, Run], monkeypatch: py
 @pytest.mark.parametrize(
     ("times", "said", "lines"), [(1, "^the outputs of 2 lines", 2), (2, "^at least the outputs of 0", 0)]
 )
-def test_an_interrupt_waits_for_whole_lines(
-    runs: dict[str, Run], monkeypatch: pytest.MonkeyPatch, times: int, said: str, lines: int
-) -> None:
+def test_an_interrupt_waits_for_whole_lines(runs, monkeypatch, times, said, lines):
     monkeypatch.setattr("selfattn.cli.stream._CHUNK", 2)
 
     class Slow(io.BytesIO):
-        def write(self, data: Any, /) -> int:
+        def write(self, data, /):
             for _ in range(times):
                 signal.raise_signal(signal.SIGINT)
             return super().write(data)
@@ -208,12 +201,12 @@ def test_an_interrupt_waits_for_whole_lines(
     assert target.getvalue().count(b"\n") == lines
 
 
-def test_standard_input_that_is_closed(runs: dict[str, Run], cli: Cli) -> None:
+def test_standard_input_that_is_closed(runs, cli):
     said = cli("predict", runs["rnn-plain"].path, stdin=None).refusal()
     assert said == "error: standard input is closed; leave it open, or redirect it to a file\n"
 
 
-def test_a_terminal_shows_what_it_can(runs: dict[str, Run], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_terminal_shows_what_it_can(runs, monkeypatch):
     shown = io.BytesIO()
     terminal = io.TextIOWrapper(shown, encoding="cp949")
     terminal.isatty = lambda: True
@@ -223,11 +216,11 @@ def test_a_terminal_shows_what_it_can(runs: dict[str, Run], monkeypatch: pytest.
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="pipes have another kind of non-blocking there")
-def test_lines_of_a_pipe_that_does_not_block_are_whole() -> None:
+def test_lines_of_a_pipe_that_does_not_block_are_whole():
     read, write = os.pipe()
     os.set_blocking(read, False)
 
-    def write_rest() -> None:
+    def write_rest():
         os.write(write, b"two\n")
         os.close(write)
 

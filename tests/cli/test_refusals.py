@@ -11,10 +11,8 @@ from pathlib import Path
 
 import pytest
 from marian_model import write_pairs
-from small_runs import Cli
 
 from selfattn.errors import SettingError
-from selfattn.runs.run import Run
 from selfattn.runs.train import train
 
 SHORT = {
@@ -26,7 +24,7 @@ SHORT = {
     "CONFIG": "train dates --out new --config",
     "LONG": "9x" * 2500,
 }
-FILES: dict[str, str | bytes] = {
+FILES = {
     "empty.txt": "",
     "no-separator.txt": "may 1, 2001 _2001-05-01\nmay 2, 2001\n",
     "few.tsv": "a\tb\n" * 9,
@@ -79,7 +77,7 @@ NO_OPTIONS = "cannot be read as options"
 MUTE = "does not import (Mute: has a text that cannot be printed)"
 BPE_ALONE = "--vocab-size goes with --tokenizer bpe: give that as well"
 
-TABLE: list[tuple[str, str]] = [
+TABLE = [
     # commands and flags
     ("trian", 'Unknown command "trian". Did you mean "train"?'),
     ("train dates", "--out: is missing, or has no value; see selfattn train dates --help"),
@@ -278,12 +276,12 @@ TABLE: list[tuple[str, str]] = [
 ]  # fmt: skip
 
 
-def contents(folder: Path) -> dict[str, bytes]:
+def contents(folder):
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory, runs: dict[str, Run]) -> tuple[Path, dict[str, bytes]]:
+def place(tmp_path_factory, runs):
     """A directory with three runs and files of every bad kind, and what is in it."""
     folder = tmp_path_factory.mktemp("place")
     shutil.copytree(runs["transformer"].path, folder / "run")
@@ -299,9 +297,7 @@ def place(tmp_path_factory: pytest.TempPathFactory, runs: dict[str, Run]) -> tup
 
 
 @pytest.mark.parametrize(("line", "expected"), TABLE, ids=lambda text: text[:60])
-def test_one_line_and_exit_code_2(
-    cli: Cli, place: tuple[Path, dict[str, bytes]], monkeypatch: pytest.MonkeyPatch, line: str, expected: str
-) -> None:
+def test_one_line_and_exit_code_2(cli, place, monkeypatch, line, expected):
     folder, before = place
     monkeypatch.chdir(folder)
     spoken = re.sub("|".join(SHORT), lambda found: SHORT[found[0]], line)
@@ -318,6 +314,6 @@ def test_one_line_and_exit_code_2(
     assert after == before
 
 
-def test_half_a_character_in_a_path() -> None:
+def test_half_a_character_in_a_path():
     with pytest.raises(SettingError, match="`out`: expected a path in UTF-8"):
         train("dates", out="new\ud800")

@@ -1,7 +1,5 @@
 """Vocabularies are trained and looked into: one for both sides, one for each."""
 
-from pathlib import Path
-
 import pytest
 
 from selfattn.cli.tokenizer import inspect, train
@@ -13,28 +11,28 @@ TARGET = ["가장 낮은 탑", "더 새로운 꽃", "새 최저"] * 4
 
 
 @pytest.fixture
-def pairs(tmp_path: Path) -> Path:
+def pairs(tmp_path):
     path = tmp_path / "pairs.tsv"
     path.write_text("".join(f"{source}\t{target}\n" for source, target in zip(SOURCE, TARGET, strict=True)))
     return path
 
 
 @pytest.fixture
-def sides(tmp_path: Path) -> tuple[Path, Path]:
+def sides(tmp_path):
     for name, texts in (("a.en", SOURCE), ("a.ko", TARGET)):
         (tmp_path / name).write_text("\n".join(texts) + "\n")
     return tmp_path / "a.en", tmp_path / "a.ko"
 
 
 @pytest.mark.parametrize("kind", ["characters", "unigram", "bpe"])
-def test_one_vocabulary_for_both_sides(kind: str, pairs: Path, tmp_path: Path) -> None:
-    description = train(pairs, out=tmp_path / "out", kind=kind)  # type: ignore[arg-type]  # a str of parametrize
+def test_one_vocabulary_for_both_sides(kind, pairs, tmp_path):
+    description = train(pairs, out=tmp_path / "out", kind=kind)
     assert "24 texts, " in description
     assert "100.00 % of the characters\n" in description
     assert inspect(tmp_path / "out", data=(pairs,)) == description
 
 
-def test_a_vocabulary_for_each_side(pairs: Path, sides: tuple[Path, Path], tmp_path: Path) -> None:
+def test_a_vocabulary_for_each_side(pairs, sides, tmp_path):
     for name, data in (("one", [pairs]), ("two", list(sides))):
         description = train(*data, out=tmp_path / name, separate=True)
         assert description.startswith("source\nvocabulary ")
@@ -50,7 +48,7 @@ def test_a_vocabulary_for_each_side(pairs: Path, sides: tuple[Path, Path], tmp_p
             inspect(tmp_path / name, data=sides[:1])
 
 
-def test_pieces_and_ids_are_printed_also_those_of_a_run(pairs: Path, tmp_path: Path) -> None:
+def test_pieces_and_ids_are_printed_also_those_of_a_run(pairs, tmp_path):
     place = tmp_path / "run" / "tokenizer"
     train(pairs, out=place)
     *_, pieces, ids = inspect(place.parent, text=("the tower",), data=(pairs,)).splitlines()

@@ -1,8 +1,6 @@
 """A small comparison over two budgets, made once; small trained runs, and the command line called from inside."""
 
 import shutil
-from pathlib import Path
-from typing import Any
 
 import pytest
 from small_runs import cli, runs, small, tiny, train
@@ -12,7 +10,7 @@ from selfattn.comparison.compare import compare
 __all__ = ["cli", "runs", "small", "tiny", "train"]
 
 MODELS = ("rnn-plain", "rnn-attention")
-SETTINGS: dict[str, Any] = {
+SETTINGS = {
     "models": MODELS, "set": ("encoder.hidden_dim=8", "decoder.hidden_dim=8"), "quick": True, "apart": True,
     "seeds": 2, "first_seed": 5, "budgets": (0.25, 1.0), "jobs": 1, "test_items": 20,
     "epochs": 2, "items_per_epoch": 32, "batch_size": 8, "validation_items": 5, "warmup_steps": 8,
@@ -20,26 +18,26 @@ SETTINGS: dict[str, Any] = {
 
 
 @pytest.fixture(scope="session")
-def settings() -> dict[str, Any]:
+def settings():
     """Settings of the comparison; do not change them."""
     return SETTINGS
 
 
 @pytest.fixture(scope="session")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def finished(tmp_path_factory):
     """Two models over two budgets with two seeds; do not change it."""
     out = tmp_path_factory.mktemp("finished") / "out"
     compare("dates", out=out, **SETTINGS)
     return out
 
 
-TUNED: dict[str, Any] = {
+TUNED = {
     "seeds": 2, "budgets": (1.0,), "space": ("lr=0.002..0.004:log", "batch_size=4,8"), "trials": 2, "margin": 1.0,
 }  # fmt: skip
 
 
 @pytest.fixture(scope="session")
-def tuned(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def tuned(tmp_path_factory):
     """Two models, each with two tunings of two trials; do not change it."""
     out = tmp_path_factory.mktemp("tuned") / "out"
     given = {name: value for name, value in SETTINGS.items() if name not in ("batch_size", "warmup_steps")}
@@ -48,18 +46,18 @@ def tuned(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def tuning_settings() -> dict[str, Any]:
+def tuning_settings():
     """Settings of the tuned comparison beside those of the other; do not change them."""
     return TUNED
 
 
 @pytest.fixture
-def tuned_copy(tuned: Path, tmp_path: Path) -> Path:
+def tuned_copy(tuned, tmp_path):
     """A copy of the tuned comparison, to be changed."""
     return shutil.copytree(tuned, tmp_path / "tuned")
 
 
 @pytest.fixture
-def copy(finished: Path, tmp_path: Path) -> Path:
+def copy(finished, tmp_path):
     """A copy of the comparison, to be changed."""
     return shutil.copytree(finished, tmp_path / "out")

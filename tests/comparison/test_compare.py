@@ -2,12 +2,10 @@
 
 import json
 import shutil
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from itertools import combinations
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -28,32 +26,29 @@ from selfattn.models.config import override
 from selfattn.models.families import PRESETS
 from selfattn.report.sections.quality import interval_note
 from selfattn.report.verdict import badges, question, verdict
-from selfattn.results.record import Record, read_record
+from selfattn.results.record import read_record
 from selfattn.runs.directory import RunDirectory
 from selfattn.runs.run import Run
 from selfattn.tasks.dates import Dates
 
-Cli = Callable[..., Any]
 MODELS = ("rnn-plain", "rnn-attention", "transformer")
 TEST_ITEMS = 40
 
 
 @pytest.fixture(scope="module")
-def compared(
-    tmp_path_factory: pytest.TempPathFactory, tiny: dict[str, Any], small: dict[str, tuple[str, ...]]
-) -> tuple[Path, dict[str, Any]]:
+def compared(tmp_path_factory, tiny, small):
     out = tmp_path_factory.mktemp("compare") / "dates"
     settings = tuple(f"{model}:{setting}" for model in MODELS for setting in small[model])
     with pytest.MonkeyPatch.context() as patch:
         # Models as small as these need more steps to know anything by heart than a test has time for.
         patch.setattr(examine, "overfitting", partial(overfitting, steps=10))
         patch.setattr("selfattn.data.dates.source._PROBES", 5)
-        options: dict[str, Any] = {"seeds": 1, "test_items": TEST_ITEMS, "apart": True, "tune": False}
+        options = {"seeds": 1, "test_items": TEST_ITEMS, "apart": True, "tune": False}
         compare("dates", models=MODELS, out=out, set=settings, **options, **tiny)
     return out, json.loads((out / "results.json").read_text(encoding="utf-8"))
 
 
-def test_three_files_and_the_runs(compared: tuple[Path, dict[str, Any]]) -> None:
+def test_three_files_and_the_runs(compared):
     out, results = compared
     reports = "demo.html packed.tar.xz report.html report.md results.json"
     plans = ".ledger.jsonl.lock .lock plan.json costs.json ledger.jsonl logs runs"
@@ -62,9 +57,7 @@ def test_three_files_and_the_runs(compared: tuple[Path, dict[str, Any]]) -> None
     assert [model["run_dirs"] for model in results["models"]] == [[f"runs/{name}-seed0"] for name in MODELS]
 
 
-def test_the_report_leads_to_a_page_on_which_its_models_answer(
-    compared: tuple[Path, dict[str, Any]], tmp_path: Path
-) -> None:
+def test_the_report_leads_to_a_page_on_which_its_models_answer(compared, tmp_path):
     out, results = compared
     ranked = sorted(MODELS, key=lambda name: -results["models"][MODELS.index(name)]["metrics"]["exact_match"]["mean"])
     page = (out / "demo.html").read_text(encoding="utf-8")
@@ -82,7 +75,7 @@ def test_the_report_leads_to_a_page_on_which_its_models_answer(
     assert not (tmp_path / "again" / "demo.html").exists()
 
 
-def test_every_figure_is_that_of_the_runs_on_unseen_dates(compared: tuple[Path, dict[str, Any]]) -> None:
+def test_every_figure_is_that_of_the_runs_on_unseen_dates(compared):
     out, results = compared
     record = read_record(out / "results.json")
     assert (record.task, record.test_items) == ("dates", TEST_ITEMS)
@@ -115,9 +108,7 @@ def test_every_figure_is_that_of_the_runs_on_unseen_dates(compared: tuple[Path, 
 
 
 @pytest.mark.usefixtures("one_thread")
-def test_a_run_is_the_same_alone_and_in_a_comparison(
-    compared: tuple[Path, dict[str, Any]], train: Callable[..., Run], tmp_path: Path
-) -> None:
+def test_a_run_is_the_same_alone_and_in_a_comparison(compared, train, tmp_path):
     out, _ = compared
     for model in ("transformer", "rnn-plain"):
         alone, inside = train(model, tmp_path / model), selfattn.load(out / "runs" / f"{model}-seed0")
@@ -126,7 +117,7 @@ def test_a_run_is_the_same_alone_and_in_a_comparison(
         assert all(torch.equal(there[name], weight) for name, weight in alone.model.state_dict().items())
 
 
-def test_attention_of_both_families_stands_beside_the_gold_spans(compared: tuple[Path, dict[str, Any]]) -> None:
+def test_attention_of_both_families_stands_beside_the_gold_spans(compared):
     _, results = compared
     examples = results["attention"]["examples"]
     assert len({example["format"] for example in examples}) == len(examples) == 2
@@ -143,7 +134,7 @@ def test_attention_of_both_families_stands_beside_the_gold_spans(compared: tuple
                 assert sums == pytest.approx([1.0] * len(sums), abs=0.01)
 
 
-def test_the_command_ends_with_the_verdict_and_the_path(cli: Cli, tmp_path: Path) -> None:
+def test_the_command_ends_with_the_verdict_and_the_path(cli, tmp_path):
     out, models = tmp_path / "out", "compare dates --models rnn-plain --models again=rnn-plain --quick --seeds 1"
     short = "--epochs 1 --items-per-epoch 64 --validation-items 5 --test-items 12"
     done = cli(*f"{models} {short} --out {out}".split()).success()
@@ -160,13 +151,13 @@ def test_the_command_ends_with_the_verdict_and_the_path(cli: Cli, tmp_path: Path
     assert "choose another --out" in again.err
 
 
-def test_all_means_every_preset() -> None:
+def test_all_means_every_preset():
     assert list(resolve_models(Dates(), CompareOptions(models=("all",), out=Path("out")))) == list(PRESETS)
     with pytest.raises(UserError, match="model 'all' is not known"):
         resolve_models(Dates(), CompareOptions(models=("all", "transformer"), out=Path("out")))
 
 
-def test_weights_of_the_delta_rule_below_zero_are_kept_and_the_page_says_how_they_are_drawn(tmp_path: Path) -> None:
+def test_weights_of_the_delta_rule_below_zero_are_kept_and_the_page_says_how_they_are_drawn(tmp_path):
     training = {"epochs": 1, "items_per_epoch": 16, "validation_items": 5, "quick": True, "test_items": 4}
     record, files = compare("dates", models=("transformer-delta",), out=tmp_path / "out", **training)
     maps = record.attention.examples[0].models["transformer-delta"].maps
@@ -175,7 +166,7 @@ def test_weights_of_the_delta_rule_below_zero_are_kept_and_the_page_says_how_the
 
 
 @pytest.mark.slow
-def test_every_preset_takes_part(tmp_path: Path) -> None:
+def test_every_preset_takes_part(tmp_path):
     training = {"epochs": 1, "items_per_epoch": 64, "validation_items": 5}
     record, files = compare(
         "dates", models=("all",), quick=True, apart=True, out=tmp_path / "out", test_items=20, **training
@@ -193,21 +184,21 @@ SMALL = (
     "transformer:encoder.dim=16", "transformer:decoder.dim=16", "transformer:encoder.ffn_dim=16",
     "rnn-attention:encoder.hidden_dim=16", "rnn-attention:decoder.hidden_dim=16",
 )  # fmt: skip
-TOO_LARGE: dict[str, Any] = {
+TOO_LARGE = {
     "models": ("rnn-attention", "transformer"), "set": (*SMALL, "transformer:encoder.ffn_dim=400"), "test_items": 40,
     "quick": True, "epochs": 1, "items_per_epoch": 64, "batch_size": 64, "validation_items": 20,
 }  # fmt: skip
 
 
-def failed(record: Record) -> set[tuple[str, str]]:
+def failed(record):
     return {(gate.name, gate.model) for gate in record.gates if not gate.passed}
 
 
-def badge_texts(record: Record) -> list[str]:
+def badge_texts(record):
     return [badge.text.say("en") for badge in badges(record)]
 
 
-def test_dates_of_one_day_are_one_item(finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dates_of_one_day_are_one_item(finished, tmp_path, monkeypatch):
     """A test that is short of days gives no narrow intervals, and says so."""
     plain, _ = write_comparison(finished, tmp_path / "plain")
     monkeypatch.setattr(Dates, "repeats", lambda self, pair: pair.target[:2])
@@ -218,21 +209,21 @@ def test_dates_of_one_day_are_one_item(finished: Path, tmp_path: Path, monkeypat
     assert f"(항목 {items}개, 묶음 {items - 18}개)" in interval_note(record).say("ko")
 
 
-def test_a_model_of_twice_the_size_is_refused(tmp_path: Path) -> None:
+def test_a_model_of_twice_the_size_is_refused(tmp_path):
     with pytest.raises(UserError, match=r"parameters outside embeddings: transformer has .*`apart`"):
         compare("dates", out=tmp_path / "refused", **TOO_LARGE)
     assert not (tmp_path / "refused").exists()
 
 
-def test_planted_cheats_are_caught(tmp_path: Path, finished: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_planted_cheats_are_caught(tmp_path, finished, monkeypatch):
     """The Transformer is twice as large, reads the future and collapses; the first epoch shows half of the test."""
     attend, decode = layer.attend_checked, Run.decode
 
-    def leaky(*arguments: Any, mask: Any = None, **settings: Any) -> Any:
+    def leaky(*arguments, mask=None, **settings):
         return attend(*arguments, mask=mask and replace(mask, causal=False), **settings)
 
-    def collapsed(self: Run, *arguments: Any, **settings: Any) -> Any:
-        results: Any = decode(self, *arguments, **settings)
+    def collapsed(self, *arguments, **settings):
+        results = decode(self, *arguments, **settings)
         if self.config.preset != "transformer":
             return results
         return [[replace(output, text="2000-01-01") for output in outputs] for outputs in results]
@@ -253,9 +244,7 @@ def test_planted_cheats_are_caught(tmp_path: Path, finished: Path, monkeypatch: 
     assert "ot comparable" in (tmp_path / "out/report.md").read_text().partition("|")[0]
 
 
-def test_changed_models_stand_on_the_first_screen_and_are_not_called_by_the_name_of_their_preset(
-    finished: Path,
-) -> None:
+def test_changed_models_stand_on_the_first_screen_and_are_not_called_by_the_name_of_their_preset(finished):
     record = read_record(finished / "results.json")
     assert "all models changed: decoder.hidden_dim 8, encoder.hidden_dim 8" in badge_texts(record)
     assert question(record).say("en").startswith("Do")
@@ -269,7 +258,7 @@ def test_changed_models_stand_on_the_first_screen_and_are_not_called_by_the_name
     assert not any("changed" in text for text in badge_texts(usual))
 
 
-def test_widths_that_were_chosen_to_match_are_no_changes() -> None:
+def test_widths_that_were_chosen_to_match_are_no_changes():
     config = override(PRESETS["transformer"].config, {"encoder.dim": 64, "encoder.position": "rotary"})
     planned = PlannedModel("transformer", config)
     assert changed_settings(Dates(), planned, is_sized=True) == {"encoder.position": "rotary"}

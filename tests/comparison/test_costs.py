@@ -1,11 +1,9 @@
 """What models take: time by turns and in a whole step; parameters of a body; operations of a training."""
 
-from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 from unittest.mock import Mock, call
 
 import pytest
@@ -16,7 +14,6 @@ from selfattn.comparison.costs import by_turns, step_seconds
 from selfattn.comparison.options import CompareOptions
 from selfattn.comparison.preparation import match_models
 from selfattn.comparison.testing import batch_shape, measure_cost
-from selfattn.data.batches import Batch
 from selfattn.data.pairs import Example, encode_pairs
 from selfattn.errors import UserError
 from selfattn.evaluation.cost import BatchShape, count_flops
@@ -28,11 +25,10 @@ from selfattn.runs.load import load
 from selfattn.tasks.dates import Dates
 from selfattn.tasks.translation import Translation
 from selfattn.training.config import TrainingConfig
-from selfattn.training.step import Stepper
 from selfattn.training.weights import ExponentialAverage
 
 
-def test_all_are_asked_in_every_turn_and_the_first_turns_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_are_asked_in_every_turn_and_the_first_turns_do_not_count(monkeypatch):
     monkeypatch.setattr(costs, "_WARM_UP", 2)
     ask = Mock()
     taken = by_turns({name: partial(ask, name) for name in "ab"}, 3)
@@ -40,14 +36,14 @@ def test_all_are_asked_in_every_turn_and_the_first_turns_do_not_count(monkeypatc
     assert min(taken.values()) >= 0
 
 
-def test_a_timed_step_is_one_of_the_training(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_timed_step_is_one_of_the_training(monkeypatch):
     """Of as many batches as are accumulated, with the average of the weights, halfway through the schedule."""
-    steps: list[tuple[int, float, TrainingConfig]] = []
-    averaged: list[int] = []
+    steps = []
+    averaged = []
     take = costs.take_steps
 
-    def spy(stepper: Stepper, groups: Iterable[Sequence[Batch]], *, first: int, total_steps: int, **more: Any) -> Any:
-        def counted() -> Iterator[Sequence[Batch]]:
+    def spy(stepper, groups, *, first, total_steps, **more):
+        def counted():
             for group in groups:
                 steps.append((len(group), first / total_steps, stepper.config))
                 yield group
@@ -62,7 +58,7 @@ def test_a_timed_step_is_one_of_the_training(monkeypatch: pytest.MonkeyPatch) ->
     )  # fmt: skip
     data = SimpleNamespace(tokenizer=range(11), validation=[Example([1] * 3, [1] * 5)])
     options = SimpleNamespace(device="auto")
-    trainings: Any = SimpleNamespace(recipe=training, first_seed=0, options=options, data=lambda _: (data,))
+    trainings = SimpleNamespace(recipe=training, first_seed=0, options=options, data=lambda _: (data,))
     before, config = torch.get_rng_state(), PRESETS["transformer"].config
     seconds = step_seconds({"a": (config, training), "b": (config, training)}, trainings)
     assert min(seconds.values()) > 0
@@ -72,7 +68,7 @@ def test_a_timed_step_is_one_of_the_training(monkeypatch: pytest.MonkeyPatch) ->
     assert torch.equal(before, torch.get_rng_state())
 
 
-def test_a_comparison_computes_where_it_is_told_to(cli: Any, tmp_path: Path) -> None:
+def test_a_comparison_computes_where_it_is_told_to(cli, tmp_path):
     done = cli("compare", "dates", "--device", "cuda", "--quick", "--out", tmp_path / "out", "--plan-only")
     if not torch.cuda.is_available():
         assert (done.code, done.err) == (2, "error: --device cuda: torch sees no CUDA device; take cpu\n")
@@ -85,19 +81,19 @@ SMALL = {name: override(PRESETS[name].config, ONE_LAYER) for name in ("rnn-atten
 MODELS = {name: override(Translation(data="a.tsv").size(config), ONE_LAYER) for name, config in SMALL.items()}
 
 
-def sized(models: dict[str, Any] = MODELS, **options: Any) -> tuple[dict[str, Any], Any]:
+def sized(models=MODELS, **options):
     given = CompareOptions(models=tuple(MODELS), out=Path("none"), **options)
     return match_models(models, given, vocab_size=8_000, training=TrainingConfig(), shape=BatchShape(4, 5, 6))
 
 
 @pytest.mark.parametrize("name", list(PRESETS))
-def test_a_body_has_no_axis_over_the_vocabulary(name: str) -> None:
+def test_a_body_has_no_axis_over_the_vocabulary(name):
     config = PRESETS[name].config
     counts = [parameters(config, words) for words in (40, 41, 1000)]
     assert counts[0] - 40 * (counts[1] - counts[0]) == body(config) == counts[2] - 1000 * (counts[1] - counts[0])
 
 
-def test_an_untied_output_matrix_does_not_pass_for_a_model() -> None:
+def test_an_untied_output_matrix_does_not_pass_for_a_model():
     """Both have 1.3 M outside embeddings; of the RNN's, nine tenths are the output matrix."""
     assert not MODELS["rnn-attention"].tie_output
     with pytest.raises(UserError, match=r"outside embeddings.*vocabulary transformer has 1272.*`match` body"):
@@ -115,10 +111,10 @@ def test_an_untied_output_matrix_does_not_pass_for_a_model() -> None:
         assert max(counts.values()) / min(counts.values()) < 1.02
 
 
-def test_both_passes_of_r_drop_and_padding_are_counted(finished: Path) -> None:
+def test_both_passes_of_r_drop_and_padding_are_counted(finished):
     run = load(finished / "runs" / "rnn-plain-seed5")
     reports = RunDirectory(run.path).metrics()
-    tests: Any = SimpleNamespace(validation=Dates().splits(5, 5).validation(5))
+    tests = SimpleNamespace(validation=Dates().splits(5, 5).validation(5))
     shape = batch_shape(encode_pairs(tests.validation, run.tokenizer), run.config.training)
     bare = count_flops(run.model, shape).training / (shape.batch * shape.target)
     once = measure_cost(run, tests, thorough=False)

@@ -7,16 +7,14 @@ published before the training would.
 import hashlib
 import json
 import shutil
-from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from forging import change_plan, departures, differing, edit, pack_again, reseal, write_ledger
 from safetensors.torch import load_file, save_file
-from small_runs import Cli, accept_changes
+from small_runs import accept_changes
 
 from selfattn.codec import encode, line_of
 from selfattn.comparison import check, tested
@@ -50,10 +48,10 @@ OF_SEED_6 = [run for run in EIGHT if "seed6" in run]
 # Forgeries of the comparison over two budgets
 
 
-def edited(name: str, change: Callable[[Any], object]) -> Callable[[Path], object]:
+def edited(name, change):
     """Change a file of a comparison, and its checksum in `run.json` where a run has one."""
 
-    def forge(place: Path) -> None:
+    def forge(place):
         edit(place / name, change)
         if Path(name).name in (RESULT, ANSWERS, METRICS):
             accept_changes((place / name).parent)
@@ -61,52 +59,52 @@ def edited(name: str, change: Callable[[Any], object]) -> Callable[[Path], objec
     return forge
 
 
-def gone(name: str) -> Callable[[Path], object]:
+def gone(name):
     return lambda place: shutil.rmtree(place / name) if (place / name).is_dir() else (place / name).unlink()
 
 
-def make_right(line: dict[str, Any]) -> None:
+def make_right(line):
     line["output"] = line["target"]
 
 
-def with_another_recipe_and_test(place: Path) -> None:
+def with_another_recipe_and_test(place):
     recipe = read_plan(place).seal.decides["recipe"]
     reseal(place, {"recipe": {**recipe, "lr": 0.5}, "test": {"items": 20, "sha256": "0"}})
 
 
-def with_an_earlier_plan(place: Path) -> None:
+def with_an_earlier_plan(place):
     seal = replace(read_plan(place).seal, created="2000-01-01T00:00:00+00:00")
     change_plan(place, command="selfattn compare dates", seal=seal)
 
 
-def with_another_limit(place: Path) -> None:
+def with_another_limit(place):
     change_plan(place, matching=replace(read_plan(place).matching, limit=10.0, allowed_apart=False))
 
 
-def with_a_later_plan(place: Path) -> None:
+def with_a_later_plan(place):
     change_plan(place, seal=replace(read_plan(place).seal, created="2100-01-01T00:00:00+00:00"))
 
 
-def with_a_clock_that_went_back(place: Path) -> None:
+def with_a_clock_that_went_back(place):
     """A clock that shows an earlier time after the plan accuses nobody."""
     entries = read_ledger(place)[1:]
     with_a_later_plan(place)
     write_ledger(place, entries)
 
 
-def with_lines(change: Callable[[list[str]], Iterable[str]]) -> Callable[[Path], object]:
-    def forge(place: Path) -> None:
+def with_lines(change):
+    def forge(place):
         lines = (place / LEDGER).read_text().splitlines(keepends=True)
         (place / LEDGER).write_text("".join(change(lines)))
 
     return forge
 
 
-def without_a_run(lines: list[str]) -> list[str]:
+def without_a_run(lines):
     return [line for line in lines if f'"{RUN}"' not in line]
 
 
-def with_an_edited_line(lines: list[str]) -> list[str]:
+def with_an_edited_line(lines):
     entry = json.loads(lines[3])
     del entry["checksum"]
     edited = line_of(entry | {"when": "2100-01-01T00:00:00+00:00"}, checksum=True)
@@ -116,17 +114,17 @@ def with_an_edited_line(lines: list[str]) -> list[str]:
 with_quick_steps = edited(COSTS, lambda values: values["models"]["rnn-plain"].update(step_seconds=1e-6))
 
 
-def with_passed_gates_and_quick_steps(place: Path) -> None:
+def with_passed_gates_and_quick_steps(place):
     edited(f"runs/{RUN}/{RESULT}", lambda values: [gate.update(passed=True) for gate in values["gates"]])(place)
     with_quick_steps(place)
 
 
-def with_times_taken_until_they_suit(place: Path) -> None:
+def with_times_taken_until_they_suit(place):
     with_quick_steps(place)
     seal_step(place, COSTS, "", plan=read_plan(place).seal.sha256, digest=digest_of_costs(place))
 
 
-def with_tags_and_a_failure(place: Path) -> None:
+def with_tags_and_a_failure(place):
     edited(f"runs/{RUN}/{RESULT}", lambda values: values.update(failed="the loss is not a number"))(place)
     for path in (place / "runs").glob("*-seed*"):
         answers = [replace(answer, tag="easy") for answer in tested.RunOnDisk(path).outputs.answers]
@@ -135,7 +133,7 @@ def with_tags_and_a_failure(place: Path) -> None:
 
 
 # What each makes of a comparison over two budgets, and all that is told of it.
-FORGED: dict[str, tuple[Callable[[Path], object], dict[str, list[str]]]] = {
+FORGED = {
     "budgets": (lambda place: change_plan(place, budgets=(1.0,)), {"plan": ["budgets"], "missing": EIGHT[4:]}),
     "margin": (lambda place: change_plan(place, margin=2.0), {"plan": ["margin"]}),
     "pilot": (lambda place: change_plan(place, pilot=True), {"plan": ["pilot"]}),
@@ -159,7 +157,7 @@ FORGED: dict[str, tuple[Callable[[Path], object], dict[str, list[str]]]] = {
 
 
 @pytest.mark.parametrize("name", FORGED)
-def test_a_forged_comparison_is_not_as_planned(name: str, copy: Path) -> None:
+def test_a_forged_comparison_is_not_as_planned(name, copy):
     forge, expected = FORGED[name]
     forge(copy)
     found = departures(copy)
@@ -178,7 +176,7 @@ def test_a_forged_comparison_is_not_as_planned(name: str, copy: Path) -> None:
 with_a_better_trial = edited(f"tuning/{TRIAL}/{METRICS}", lambda line: line.update(valid_exact_match=1.0))
 
 
-def with_a_better_trial_in_plan_and_ledger(place: Path) -> None:
+def with_a_better_trial_in_plan_and_ledger(place):
     with_a_better_trial(place)
     plan = read_plan(place)
     trials = tuple(
@@ -192,19 +190,19 @@ def with_a_better_trial_in_plan_and_ledger(place: Path) -> None:
     write_ledger(place, entries)
 
 
-def with_other_choices(place: Path) -> None:
+def with_other_choices(place):
     plan = read_plan(place)
     turned = {name: tuple(replace(t, chosen=not t.chosen) for t in trials) for name, trials in plan.trials.items()}
     change_plan(place, trials=turned)
 
 
-def with_the_tuning_behind_the_tests(place: Path) -> None:
+def with_the_tuning_behind_the_tests(place):
     plan, tuning, *tests, costs = read_ledger(place)
     assert [entry.sealed for entry in (plan, tuning, *tests, costs)] == ["", TUNING, *[""] * 4, COSTS]
     write_ledger(place, [*tests, tuning, costs])
 
 
-def chained_without_the_plan(place: Path) -> None:
+def chained_without_the_plan(place):
     """The line behind the plan's, of the tuning, is chained anew as the first."""
     previous = ""
     lines = []
@@ -215,14 +213,14 @@ def chained_without_the_plan(place: Path) -> None:
     (place / LEDGER).write_text("".join(lines))
 
 
-def exchange(first: Path, second: Path) -> None:
+def exchange(first, second):
     aside = first.with_name("aside")
     first.rename(aside)
     second.rename(first)
     aside.rename(second)
 
 
-def with_trials_and_runs_exchanged(place: Path) -> None:
+def with_trials_and_runs_exchanged(place):
     exchange(place / "tuning" / "rnn-attention-trial0", place / "tuning" / TRIAL)
     change_plan(place, trials=pick_best(read_plan(place), place))
     exchange(place / "runs" / RUN, place / "runs" / "rnn-plain-seed6")
@@ -230,7 +228,7 @@ def with_trials_and_runs_exchanged(place: Path) -> None:
 
 
 # What is told at least, and what `verify` computes again and finds different.
-TUNED: dict[str, tuple[Callable[[Path], object], dict[str, set[str]]]] = {
+TUNED = {
     "trial": (with_a_better_trial, {"tuning": {"plan.json", "tuning"}}),
     "trial, plan, ledger": (with_a_better_trial_in_plan_and_ledger, {}),
     "choices": (with_other_choices, {"tuning": {"plan.json"}, "settings": {RUN}}),
@@ -249,7 +247,7 @@ TUNED: dict[str, tuple[Callable[[Path], object], dict[str, set[str]]]] = {
 
 
 @pytest.mark.parametrize("name", TUNED)
-def test_a_forged_tuning_is_not_as_planned(name: str, tuned_copy: Path) -> None:
+def test_a_forged_tuning_is_not_as_planned(name, tuned_copy):
     forge, expected = TUNED[name]
     forge(tuned_copy)
     found = departures(tuned_copy)
@@ -262,12 +260,12 @@ def test_a_forged_tuning_is_not_as_planned(name: str, tuned_copy: Path) -> None:
 # What cannot be compared is said in a line
 
 
-def with_the_same_run_twice(place: Path) -> None:
+def with_the_same_run_twice(place):
     shutil.rmtree(place / "runs" / "rnn-plain-seed6")
     shutil.copytree(place / "runs" / RUN, place / "runs" / "rnn-plain-seed6")
 
 
-def cut_to_two_answers(place: Path) -> None:
+def cut_to_two_answers(place):
     """The last items are cut from all runs, as if there had never been more."""
     for run in (place / "runs").iterdir():
         lines = (run / ANSWERS).read_text("utf-8").splitlines(keepends=True)
@@ -275,12 +273,12 @@ def cut_to_two_answers(place: Path) -> None:
         accept_changes(run)
 
 
-def without_an_answer(place: Path) -> None:
+def without_an_answer(place):
     run = tested.RunOnDisk(place / "runs" / "rnn-attention-seed6")
     tested.keep(run.path, run.result, run.outputs.answers[1:])
 
 
-def with_copies_of_the_full_runs(place: Path) -> None:
+def with_copies_of_the_full_runs(place):
     for run in sorted((place / "runs").glob("*-budget0.25")):
         shutil.rmtree(run)
         shutil.copytree(run.with_name(run.name.removesuffix("-budget0.25")), run)
@@ -288,7 +286,7 @@ def with_copies_of_the_full_runs(place: Path) -> None:
 
 IN = f"runs/{RUN}"
 UNTESTED = f"{{copy}}/{IN}: not tested yet, or gone; finish the comparison: selfattn compare "
-REFUSED: list[tuple[Callable[[Path], object], str]] = [
+REFUSED = [
     (cut_to_two_answers, f"{ANSWERS} has 2 pairs"),
     (without_an_answer, "rnn-attention-seed6: not tested on the same pairs as "),
     (with_copies_of_the_full_runs, "trained as much as a run of another budget"),
@@ -308,9 +306,7 @@ REFUSED: list[tuple[Callable[[Path], object], str]] = [
 
 
 @pytest.mark.parametrize(("forge", "message"), REFUSED, ids=[message for _, message in REFUSED])
-def test_a_comparison_with_something_missing_or_wrong_has_no_report(
-    forge: Callable[[Path], object], message: str, copy: Path, cli: Cli
-) -> None:
+def test_a_comparison_with_something_missing_or_wrong_has_no_report(forge, message, copy, cli):
     forge(copy)
     out = copy.parent / "report"
     refusal = cli("report", copy, "--out", out).refusal()
@@ -323,16 +319,14 @@ def test_a_comparison_with_something_missing_or_wrong_has_no_report(
 
 
 @pytest.mark.parametrize("command", ["verify", "report"])
-def test_a_run_stands_in_its_own_place(command: str, tuned_copy: Path, cli: Cli) -> None:
+def test_a_run_stands_in_its_own_place(command, tuned_copy, cli):
     with_the_same_run_twice(tuned_copy)
     more = ("--out", tuned_copy.parent / "report") if command == "report" else ()
     refusal = cli(command, tuned_copy, *more).refusal()
     assert "rnn-plain: seeds [5, 5] have the settings of tunings [0, 0]" in refusal
 
 
-def test_tests_that_are_repeated_are_told(
-    copy: Path, cli: Cli, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_tests_that_are_repeated_are_told(copy, cli, settings, monkeypatch):
     monkeypatch.setattr("selfattn.tasks.dates.Dates.test_items", lambda self, quick: 20)
     cli("evaluate", copy / "runs" / RUN).success()
     shutil.rmtree(copy / "runs" / "rnn-plain-seed6-budget0.25")
@@ -340,7 +334,7 @@ def test_tests_that_are_repeated_are_told(
     assert departures(copy) == {"again": (RUN, "rnn-plain-seed6-budget0.25")}
 
 
-def test_weights_that_were_swapped_after_the_test_are_caught(copy: Path) -> None:
+def test_weights_that_were_swapped_after_the_test_are_caught(copy):
     run = copy / "runs" / OTHER
     save_file({name: -weights for name, weights in load_file(run / WEIGHTS).items()}, run / WEIGHTS)
     assert differing(copy, 2) == [OTHER]  # its checksum differs
@@ -352,7 +346,7 @@ def test_weights_that_were_swapped_after_the_test_are_caught(copy: Path) -> None
     assert "models.rnn-attention.metrics.character_error_rate" in differing(copy)
 
 
-def test_a_plan_a_ledger_and_answers_forged_together_are_seen_in_the_weights_alone(copy: Path, tmp_path: Path) -> None:
+def test_a_plan_a_ledger_and_answers_forged_together_are_seen_in_the_weights_alone(copy, tmp_path):
     for path in (copy / "runs").glob("rnn-attention-*"):
         run = tested.RunOnDisk(path)
         right = [replace(answer, output=answer.target) for answer in run.outputs.answers]
@@ -370,10 +364,10 @@ def test_a_plan_a_ledger_and_answers_forged_together_are_seen_in_the_weights_alo
     ]
 
 
-def test_what_is_packed_is_that_of_the_runs_and_of_the_ledger(copy: Path, tmp_path: Path) -> None:
+def test_what_is_packed_is_that_of_the_runs_and_of_the_ledger(copy, tmp_path):
     """Files are exchanged, or right outputs accepted in `run.json`: the ledger has the outputs of each run."""
 
-    def exchanged(folder: Path) -> None:
+    def exchanged(folder):
         exchange(folder / "runs" / RUN / ANSWERS, folder / "runs" / OTHER / ANSWERS)
 
     assert all(len(entry.outputs) == 64 for entry in read_ledger(copy) if entry.run)
@@ -386,7 +380,7 @@ def test_what_is_packed_is_that_of_the_runs_and_of_the_ledger(copy: Path, tmp_pa
     pack_again(copy / PACKED, exchanged, copy / PACKED)
     for accept, found in ((False, None), (True, "plan")):
 
-        def right(folder: Path, accept: bool = accept) -> None:
+        def right(folder, accept=accept):
             edit(folder / "runs" / OTHER / ANSWERS, make_right)
             if accept:
                 accept_changes(folder / "runs" / OTHER)
@@ -400,7 +394,7 @@ def test_what_is_packed_is_that_of_the_runs_and_of_the_ledger(copy: Path, tmp_pa
                 differing(tmp_path)
 
 
-def test_another_machine_is_declared(copy: Path, tmp_path: Path) -> None:
+def test_another_machine_is_declared(copy, tmp_path):
     run = RunDirectory(copy / "runs" / "rnn-plain-seed6")
     record = run.record()
     versions, machine = {**record.versions, "torch": "1.0"}, {**record.machine, "threads": 9}
@@ -411,9 +405,7 @@ def test_another_machine_is_declared(copy: Path, tmp_path: Path) -> None:
     assert (gate.passed, gate.note) == (False, True)
 
 
-def test_the_better_of_two_comparisons_cannot_be_seen_but_a_replay_is(
-    copy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_better_of_two_comparisons_cannot_be_seen_but_a_replay_is(copy, tmp_path, monkeypatch):
     """A second comparison of the same plan in another directory departs from nothing."""
     seal = read_plan(copy).seal
     plans = tmp_path / "published.json"
@@ -424,34 +416,32 @@ def test_the_better_of_two_comparisons_cannot_be_seen_but_a_replay_is(
         assert again.plan.replays == name
 
 
-def test_the_pair_is_that_of_the_plan_whatever_the_task_says_later(
-    finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_pair_is_that_of_the_plan_whatever_the_task_says_later(finished, tmp_path, monkeypatch):
     monkeypatch.setattr(Dates, "subject", classmethod(lambda cls: Subject(("rnn-plain", "nothing"))))
     after = write_comparison(finished, tmp_path / "after")[0]
     assert [pair.primary for pair in after.pairs] == [pair.primary for pair in read_record(finished / RESULTS).pairs]
     assert any(pair.primary for pair in after.pairs)
 
 
-def test_validation_items_that_are_test_items_are_named() -> None:
+def test_validation_items_that_are_test_items_are_named():
     pairs = [Pair(str(number), "x") for number in range(100)]
     models = {"transformer": PlannedModel("transformer", PRESETS["transformer"].config)}
     plan = ComparisonPlan(task="dates", command="", quick=True, seeds=1, models=models)
 
-    def named(validation: list[Pair]) -> str:
+    def named(validation):
         tests = SimpleNamespace(pairs=pairs, validation=validation, probes={})
         data = (SimpleNamespace(settings={}), tests)
         task = SimpleNamespace(decoding={})
-        trainings: Any = SimpleNamespace(data=lambda seed: data, recipe=Dates().recipe(True), task=task)
+        trainings = SimpleNamespace(data=lambda seed: data, recipe=Dates().recipe(True), task=task)
         return validation_in_test(Seal("", "", encode(decisions(plan, trainings))))
 
     assert named(pairs) == "100 of 100 test items"
     assert named([Pair("other", "x"), pairs[0]]) == ""
 
 
-def test_a_changed_plugin_is_a_departure() -> None:
+def test_a_changed_plugin_is_a_departure():
     assert changed_plugins({"a/mine.py": "1"}, {"b/mine.py": "1"}) == []
     changed = changed_plugins({"mine.py": "1", "other": "2", "third": "3"}, {"mine": "2", "other": ""})
     assert changed == ["mine.py", "third"]
-    run: Any = SimpleNamespace(config=SimpleNamespace(plugins={"mine.py": "2"}))
+    run = SimpleNamespace(config=SimpleNamespace(plugins={"mine.py": "2"}))
     assert check.plugins_apart(SimpleNamespace(plugins={}), [run]) == ["mine.py"]

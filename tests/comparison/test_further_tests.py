@@ -2,7 +2,6 @@
 
 import json
 import random
-from pathlib import Path
 
 import pytest
 from forging import differing
@@ -13,13 +12,12 @@ from selfattn.comparison.tested import Prediction, RunOutputs
 from selfattn.data.pairs import Pair
 from selfattn.evaluation.buckets import ItemScores, by_tag
 from selfattn.evaluation.metrics import WordErrorRate
-from selfattn.results.quality import BucketGroup
 from selfattn.runs.task import TaskData
 
 PAIRS = [Pair(f"s{n}", f"t{n}", tag="xyz"[n % 3]) for n in range(90)]
 
 
-def outputs_of(seed: int, right: float) -> RunOutputs:
+def outputs_of(seed, right):
     chance = random.Random(f"{seed}/{right}")
     texts = [pair.target if chance.random() < right else "-" for pair in PAIRS]
     answers = [
@@ -28,13 +26,13 @@ def outputs_of(seed: int, right: float) -> RunOutputs:
     return RunOutputs(seed, False, answers, {}, {})
 
 
-def groups() -> list[BucketGroup]:
+def groups():
     runs = {name: [outputs_of(seed, right) for seed in range(4)] for name, right in (("good", 0.9), ("poor", 0.3))}
     analysis = Analysis(WordErrorRate(), TaskData(), tunings=None, failed={})
     return analysis.further("gen", runs)
 
 
-def test_a_further_set_has_a_table_for_each_metric_with_tests_of_the_models() -> None:
+def test_a_further_set_has_a_table_for_each_metric_with_tests_of_the_models():
     first, second = groups()
     assert [first.metric, second.metric] == ["word_error_rate", "phone_error_rate"]
     complete, *tags = first.buckets
@@ -43,7 +41,7 @@ def test_a_further_set_has_a_table_for_each_metric_with_tests_of_the_models() ->
     assert [(tag.name, tag.items, tag.pairs) for tag in tags] == [("x", 30, ()), ("y", 30, ()), ("z", 30, ())]
 
 
-def test_intervals_of_groups_hold_together() -> None:
+def test_intervals_of_groups_hold_together():
     runs = {"good": [outputs_of(seed, 0.9).texts for seed in range(4)]}
     scores = ItemScores(WordErrorRate(), WordErrorRate().count_runs(runs, PAIRS))
     plain = scores.parts(by_tag(PAIRS))
@@ -58,8 +56,8 @@ def test_intervals_of_groups_hold_together() -> None:
 
 
 @pytest.mark.slow
-def test_a_comparison_names_the_set_that_decides_and_verifies(tmp_path: Path) -> None:
-    def table(name: str, numbers: range, tag: str = "") -> Path:
+def test_a_comparison_names_the_set_that_decides_and_verifies(tmp_path):
+    def table(name, numbers, tag=""):
         rows = []
         for n in numbers:
             words = [digit + "ab"[place % 2] for place, digit in enumerate(str(n))]  # more kinds than the source has

@@ -1,10 +1,8 @@
 """The gates of a comparison by hand, on runs that were never trained; the baseline that a user states."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -30,10 +28,10 @@ PASSED, FAILED = Gate("overfitting", True, "learnt"), Gate("overfitting", False,
 MAIN, HALF = 1.0, 0.5
 
 
-def Run(  # noqa: N802
-    name: str, seed: int = 0, *, gates: Sequence[Gate] = (), steps: int = 10, tokens: int = 1000, failed: bool = False,
-    data: str = "dates", score: float = 0.5, threads: int = 1, model: Any = MODEL, **training: Any,
-) -> Any:  # fmt: skip
+def run_of(
+    name, seed=0, *, gates=(), steps=10, tokens=1000, failed=False, data="dates", score=0.5, threads=1, model=MODEL,
+    **training,
+):  # fmt: skip
     """What a gate reads of a tested run."""
     machine = {"threads": threads, "cpu": "Xeon"}
     return SimpleNamespace(
@@ -45,22 +43,22 @@ def Run(  # noqa: N802
     )  # fmt: skip
 
 
-def gates_of(*runs: Run, half: Sequence[Run] = (), **of_plan: Any) -> list[Gate]:
+def gates_of(*runs, half=(), **of_plan):
     rows = [(MAIN, run) for run in runs] + [(HALF, run) for run in half]
     trained = RunTable.gather((budget, run.path.name.partition("-")[0], run) for budget, run in rows)
     matching = Matching(counts=dict.fromkeys(trained.main, 100.0))
     untuned = {"space": (), "read_in_a_step": {}, "models": trained.main}
-    plan: Any = {"main": MAIN, "baseline": None, "matching": matching} | untuned | of_plan
+    plan = {"main": MAIN, "baseline": None, "matching": matching} | untuned | of_plan
     return list(make_gates(trained, SimpleNamespace(**plan)))
 
 
-def only(name: str, *runs: Run, **given: Any) -> Gate:
+def only(name, *runs, **given):
     (found,) = [gate for gate in gates_of(*runs, **given) if gate.name == name]
     return found
 
 
-def test_runs_that_differ_in_nothing_pass() -> None:
-    found = gates_of(Run("a"), Run("a", 1), Run("b"), Run("b", 1))
+def test_runs_that_differ_in_nothing_pass():
+    found = gates_of(run_of("a"), run_of("a", 1), run_of("b"), run_of("b", 1))
     limits = {"same data": 0.0, "same training": 0.0, "matched budgets": 0.02, "same machine": 0.0}
     assert {gate.name: gate.limit for gate in found} == limits
     assert {(gate.passed, gate.value) for gate in found} == {(True, 0.0)}
@@ -78,119 +76,119 @@ def test_runs_that_differ_in_nothing_pass() -> None:
         ("same machine", {"threads": 2}, "threads: 1, 2"),
     ],
 )
-def test_a_difference_of_runs_is_named(name: str, other: dict[str, Any], reason: str) -> None:
-    gate = only(name, Run("a", lr=0.001), Run("b", **{"lr": 0.001} | other))
+def test_a_difference_of_runs_is_named(name, other, reason):
+    gate = only(name, run_of("a", lr=0.001), run_of("b", **{"lr": 0.001} | other))
     assert (gate.passed, gate.value, gate.limit, gate.reason) == (False, 1.0, 0.0, reason)
     assert gate.note == (name == "same machine")
 
 
-def test_each_gate_of_a_model_that_did_not_pass_is_listed_and_of_those_that_did_the_first() -> None:
+def test_each_gate_of_a_model_that_did_not_pass_is_listed_and_of_those_that_did_the_first():
     overlap = Gate("overlap", True, "none known")
     results = {"a": (PASSED, FAILED, FAILED), "b": (PASSED, PASSED, PASSED)}
-    runs = [Run(name, k, gates=(gate, overlap)) for name, gates in results.items() for k, gate in enumerate(gates)]
+    runs = [run_of(name, k, gates=(gate, overlap)) for name, gates in results.items() for k, gate in enumerate(gates)]
     assert [(gate.name, gate.model, gate.seed, gate.passed) for gate in gates_of(*runs)[4:]] == [
         ("overfitting", "a", 1, False), ("overfitting", "a", 2, False), ("overlap", "", 0, True),  # said once
         ("overfitting", "b", 0, True),
     ]  # fmt: skip
 
 
-def test_every_run_is_held_against_the_baseline() -> None:
-    gates = gates_of(Run("a"), Run("b", score=0.7), baseline=Baseline("exact_match", 0.6, "Smith"))
+def test_every_run_is_held_against_the_baseline():
+    gates = gates_of(run_of("a"), run_of("b", score=0.7), baseline=Baseline("exact_match", 0.6, "Smith"))
     found = [(gate.model, gate.passed, gate.value) for gate in gates if gate.name == "published baseline"]
     assert found == [("a", False, 0.5), ("b", True, 0.7)]
 
 
-def test_of_smaller_budgets_only_what_is_wrong_is_told() -> None:
-    runs = (Run("a"), Run("b"))
-    assert len(gates_of(*runs, half=[Run("a", steps=5), Run("b", steps=5, gates=(FAILED,))])) == 4
-    (found,) = gates_of(*runs, half=[Run("a", steps=5), Run("b", steps=6)])[4:]
+def test_of_smaller_budgets_only_what_is_wrong_is_told():
+    runs = (run_of("a"), run_of("b"))
+    assert len(gates_of(*runs, half=[run_of("a", steps=5), run_of("b", steps=5, gates=(FAILED,))])) == 4
+    (found,) = gates_of(*runs, half=[run_of("a", steps=5), run_of("b", steps=6)])[4:]
     assert (found.name, found.reason) == ("same training", "6 steps of b-seed0, 5 of a-seed0")
-    (found,) = gates_of(*runs, half=[Run("a"), Run("b", data="names")])[4:]
+    (found,) = gates_of(*runs, half=[run_of("a"), run_of("b", data="names")])[4:]
     assert found.name == "same data"
 
 
 @pytest.mark.parametrize(("more", "passed"), [(125, True), (126, False)])
-def test_models_are_matched_within_the_limit(more: int, passed: bool) -> None:
+def test_models_are_matched_within_the_limit(more, passed):
     counts = Matching(counts={"a": 100.0, "b": float(more)}, limit=0.25)
-    found = only("matched budgets", Run("a"), Run("b"), matching=counts)
+    found = only("matched budgets", run_of("a"), run_of("b"), matching=counts)
     assert (found.passed, found.limit, found.value) == (passed, 0.25, more / 100 - 1)
     said = f"parameters outside embeddings: b has {more}, {more - 100}.0% more than a with 100; without any axis over "
     assert found.reason.startswith(said)
     assert "asked for all the same" not in found.reason
 
 
-def test_what_was_solved_for_is_what_is_counted() -> None:
+def test_what_was_solved_for_is_what_is_counted():
     counts = Matching("flops", 1e6, {"a": 1.0e6, "b": 1.5e6}, limit=0.1)
-    found = only("matched budgets", Run("a"), Run("b"), matching=counts)
+    found = only("matched budgets", run_of("a"), run_of("b"), matching=counts)
     assert (found.passed, found.value, found.limit) == (False, 0.5, 0.1)
     assert found.reason == "flops: b has 1.5e+06, 50.0% more than a with 1e+06"
     asked = replace(counts, budget="body", allowed_apart=True)
-    found = only("matched budgets", Run("a"), Run("b"), matching=asked)
+    found = only("matched budgets", run_of("a"), run_of("b"), matching=asked)
     assert found.passed
     assert found.reason.startswith(
         "parameters of the body: b has 1.5e+06, 50.0% more than a with 1e+06; the comparison"
     )
 
 
-def test_bodies_more_than_a_factor_of_two_apart_are_no_match(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bodies_more_than_a_factor_of_two_apart_are_no_match(monkeypatch):
     """An output matrix of its own counts among the parameters outside embeddings."""
     sizes = {"small": 100, "twice": 200, "more": 201}
     monkeypatch.setattr("selfattn.comparison.check.body", sizes.__getitem__)
-    twice, more = (only("matched budgets", Run("a", model="small"), Run("b", model=one)) for one in ("twice", "more"))
+    twice, more = (
+        only("matched budgets", run_of("a", model="small"), run_of("b", model=one)) for one in ("twice", "more")
+    )
     assert (twice.passed, more.passed) == (True, False)
     assert more.reason.endswith("; without any axis over the vocabulary b has 101.0% more than a")
     of_bodies = Matching("body", 100, {"a": 100.0, "b": 100.0})
-    found = only("matched budgets", Run("a", model="small"), Run("b", model="more"), matching=of_bodies)
+    found = only("matched budgets", run_of("a", model="small"), run_of("b", model="more"), matching=of_bodies)
     assert (found.passed, "vocabulary" in found.reason) == (True, False)
 
 
-def test_steps_are_compared_within_a_seed_and_not_with_those_that_diverged() -> None:
-    runs = [Run("a"), Run("a", 1, steps=20), Run("b"), Run("b", 1, steps=20)]
+def test_steps_are_compared_within_a_seed_and_not_with_those_that_diverged():
+    runs = [run_of("a"), run_of("a", 1, steps=20), run_of("b"), run_of("b", 1, steps=20)]
     assert only("same training", *runs).passed
-    assert only("same training", Run("a", steps=3, failed=True), Run("b"), Run("c")).passed
-    assert not only("same training", Run("a"), Run("b", steps=3), Run("c")).passed
+    assert only("same training", run_of("a", steps=3, failed=True), run_of("b"), run_of("c")).passed
+    assert not only("same training", run_of("a"), run_of("b", steps=3), run_of("c")).passed
 
 
 @pytest.mark.parametrize("rule", [{"patience": 3}, {"target_exact_match": 0.9}])
-def test_who_stops_by_one_rule_may_make_other_steps(rule: dict[str, Any]) -> None:
-    found = only("same training", Run("a", **rule), Run("b", steps=3, **rule))
+def test_who_stops_by_one_rule_may_make_other_steps(rule):
+    found = only("same training", run_of("a", **rule), run_of("b", steps=3, **rule))
     assert found.passed
     assert found.reason == "all runs had the same settings of the training, and stopped by the same rule"
 
 
-def test_rates_that_were_tuned_may_differ() -> None:
-    found = only("same training", Run("a", lr=0.1), Run("b", lr=0.2), space=("lr=0.1,0.2",))
+def test_rates_that_were_tuned_may_differ():
+    found = only("same training", run_of("a", lr=0.1), run_of("b", lr=0.2), space=("lr=0.1,0.2",))
     assert found.passed
     assert found.reason.endswith("of its seed; tuned: lr")
-    smaller = Run("b", steps=20, tokens=1001, batch_size=4)  # as many pairs in other batches
+    smaller = run_of("b", steps=20, tokens=1001, batch_size=4)  # as many pairs in other batches
     sizes = {"space": ("batch_size=4,8",), "read_in_a_step": {"batch_size": 8}}
-    assert only("same training", Run("a", steps=10, tokens=1000, batch_size=8), smaller, **sizes).passed
+    assert only("same training", run_of("a", steps=10, tokens=1000, batch_size=8), smaller, **sizes).passed
 
 
 @pytest.mark.parametrize(
     ("valid", "right", "is_fault"), [(0.4, 0, True), (0.04, 0, False), (0.4, 2, True), (0.4, 3, False)]
 )
-def test_collapsed_outputs_are_a_fault_where_validation_was_far_better(
-    valid: float, right: int, is_fault: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_collapsed_outputs_are_a_fault_where_validation_was_far_better(valid, right, is_fault, monkeypatch):
     reports = [SimpleNamespace(measures={"exact_match": value}) for value in (0.0, valid, 0.01)]
     monkeypatch.setattr(testing, "RunDirectory", lambda _: SimpleNamespace(metrics=lambda: reports))
     targets = [str(number) for number in range(10)]
     outputs = targets[:right] + ["x"] * (10 - right)
-    run: Any = SimpleNamespace(path=Path())
-    tests: Any = SimpleNamespace(pairs=targets)
+    run = SimpleNamespace(path=Path())
+    tests = SimpleNamespace(pairs=targets)
     learned = testing.RunTest(run, Dates(), tests).has_learned(outputs)
     assert learned == is_fault
     *_, gate = output_gates(["x"] * 20, [str(number) for number in range(20)], [True] * 20, learned=learned)
     assert (gate.passed, gate.note) == (False, not is_fault)
 
 
-def test_a_test_that_is_longer_than_the_validation_shows_no_collapse() -> None:
+def test_a_test_that_is_longer_than_the_validation_shows_no_collapse():
     validation = [Pair("a" * length, "b") for length in range(1, 11)]
     usual = gates_module.TestSet([*validation, Pair("a" * 50, "b")], validation, lambda: [])
     longer = gates_module.TestSet([*validation[:8], *[Pair("a" * 50, "b")] * 2], validation, lambda: [])
     targets = gates_module.TestSet([Pair("a", "b" * 50)] * 3, validation, lambda: [])
-    run: Any = None
+    run = None
     beyond = [testing.RunTest(run, Dates(), tests).is_beyond() for tests in (usual, longer, targets)]
     assert beyond == [False, True, True]
 
@@ -209,9 +207,7 @@ SOURCE = "Smith 2026, a Transformer: 41.02"
         ("exact_match=1", "by\nhand", "ko", Baseline("exact_match", 1.0, "by hand")),
     ],
 )
-def test_a_baseline_has_a_metric_a_value_and_a_source(
-    text: str | None, source: str | None, language: str, expected: Baseline | None
-) -> None:
+def test_a_baseline_has_a_metric_a_value_and_a_source(text, source, language, expected):
     assert stated_baseline(text, source, language) == expected
     with pytest.raises(UserError, match=r"one of bleu \(at most 100\), chrf"):  # Korean has no such score
         stated_baseline("bleu_lowercased_tokenised=38", SOURCE, "ko")
@@ -230,15 +226,15 @@ def test_a_baseline_has_a_metric_a_value_and_a_source(
         (None, SOURCE, "go together"),
     ],
 )
-def test_a_baseline_that_cannot_be_meant(text: str | None, source: str | None, message: str) -> None:
+def test_a_baseline_that_cannot_be_meant(text, source, message):
     with pytest.raises(UserError, match=message) as caught:
         stated_baseline(text, source, "de")
     assert "\n" not in str(caught.value)
 
 
-def test_a_model_is_held_against_it_and_it_cannot_be_moved_afterwards(tmp_path: Path) -> None:
+def test_a_model_is_held_against_it_and_it_cannot_be_moved_afterwards(tmp_path):
     (tmp_path / "pairs.tsv").write_text("".join(f"a word {k}\tein Wort {k}\n" for k in range(100)))
-    settings: dict[str, Any] = {
+    settings = {
         "data": (tmp_path / "pairs.tsv",), "target": "de", "vocab_size": 300, "batch_size": 64, "validation_items": 10,
         "out": tmp_path / "out", "quick": True, "apart": True, "match": None, "test_items": 20, "epochs": 1,
         "items_per_epoch": 100, "set": ("encoder.hidden_dim=8", "decoder.hidden_dim=8"),
@@ -269,14 +265,14 @@ def test_a_model_is_held_against_it_and_it_cannot_be_moved_afterwards(tmp_path: 
     ],
 )  # fmt: skip
 def test_a_published_model_is_a_baseline_for_those_that_were_trained_on_as_many_pairs(
-    baseline: dict[str, int], training: dict[str, int], share: float, is_checked: bool
-) -> None:
+    baseline, training, share, is_checked
+):
     trained = TrainingConfig(**{"epochs": 2} | training)
     config = SimpleNamespace(training=trained, data={}, model=SimpleNamespace(architecture="transformer"))
     published = {"transformer": Baseline("exact_match", 0.99, SOURCE, **baseline)}
-    task: Any = SimpleNamespace(published=lambda data: published, language="en")
-    tests: Any = SimpleNamespace(seen=SimpleNamespace(pairs=100), pairs=[Pair("x", "a"), Pair("y", "c")])
-    run: Any = SimpleNamespace(config=config)
+    task = SimpleNamespace(published=lambda data: published, language="en")
+    tests = SimpleNamespace(seen=SimpleNamespace(pairs=100), pairs=[Pair("x", "a"), Pair("y", "c")])
+    run = SimpleNamespace(config=config)
     gate = RunTest(run, task, tests).published_baseline(["a", "b"], share)
     assert (gate is not None) == is_checked
     assert gate is None or (not gate.passed and gate.value == 0.5)

@@ -1,7 +1,5 @@
 """A comparison that is not quick scores its models without each attention head, where heads can be left out alone."""
 
-from pathlib import Path
-
 import pytest
 from forging import differing
 
@@ -22,7 +20,7 @@ from selfattn.training.config import TrainingConfig
         ("transformer-linear", False),
     ],
 )  # fmt: skip
-def test_which_models_have_heads_that_can_be_left_out(preset: str, expected: bool, tmp_path: Path) -> None:
+def test_which_models_have_heads_that_can_be_left_out(preset, expected, tmp_path):
     """In a decoder, linear attention computes all heads in one state."""
     model = build(preset, vocab_size=11).eval()
     config = RunConfig("dates", preset, get_preset(preset).config, TrainingConfig(), {}, 8)
@@ -30,7 +28,7 @@ def test_which_models_have_heads_that_can_be_left_out(preset: str, expected: boo
 
 
 @pytest.mark.slow
-def test_heads_of_the_first_seed_are_scored(tmp_path: Path) -> None:
+def test_heads_of_the_first_seed_are_scored(tmp_path):
     settings = {"epochs": 1, "items_per_epoch": 32, "batch_size": 16, "validation_items": 6, "test_items": 6}
     models = ("transformer", "transformer-linear", "rnn-plain", "rnn-attention")
     record, files = compare("dates", out=tmp_path / "out", models=models, seeds=2, tune=False, jobs=1, **settings)

@@ -2,8 +2,6 @@
 
 import math
 import shutil
-from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -20,31 +18,30 @@ from selfattn.errors import UserError
 from selfattn.evaluation.gates import unigrams
 from selfattn.evaluation.metrics import counts_agree, make_metric, read_counts
 from selfattn.report.write import RESULTS
-from selfattn.results.record import Gate, read_record
+from selfattn.results.record import read_record
 from selfattn.runs.evaluate import answer, uniform_outputs
 from selfattn.runs.load import load
-from selfattn.runs.run import Run
 from selfattn.runs.task import task_of_settings
 from selfattn.tasks.lm import SPACE, LanguageModel
 
 LINES = [f"{name} saw {other} {where} {number}." for name in ("Ann", "Ben", "Cy") for other in ("a cat", "two dogs")
          for where in ("at home", "in town") for number in range(12)]  # fmt: skip
 SMALL = ("stack.dim=8", "stack.num_heads=2", "stack.ffn_dim=8", "stack.num_layers=1")
-SETTINGS: dict[str, Any] = {
+SETTINGS = {
     "models": ("first=decoder-only", "second=decoder-only"), "set": SMALL, "seeds": 2, "quick": True, "max_steps": 3,
     "validation_items": 10, "context": 16, "jobs": 1,
 }  # fmt: skip
 
 
 @pytest.fixture(scope="module")
-def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def text(tmp_path_factory):
     path = tmp_path_factory.mktemp("text") / "text.txt"
     path.write_text("\n".join(LINES) + "\n")
     return path
 
 
 @pytest.fixture(scope="module")
-def compared(text: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def compared(text, tmp_path_factory):
     """A model under two names, with two seeds."""
     out = tmp_path_factory.mktemp("lm") / "out"
     compare("lm", out=out, data=text, **SETTINGS)
@@ -52,15 +49,15 @@ def compared(text: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def run(compared: Path) -> Run:
+def run(compared):
     return load(compared / "runs" / "first-seed0")
 
 
-def test_for_a_uniform_model_bits_are_the_logarithm_of_the_vocabulary(compared: Path) -> None:
+def test_for_a_uniform_model_bits_are_the_logarithm_of_the_vocabulary(compared):
     run = load(compared / "runs" / "first-seed0")
     with torch.no_grad():
-        run.model.output.weight.zero_()  # type: ignore[union-attr]
-        run.model.output.bias.zero_()  # type: ignore[union-attr]
+        run.model.output.weight.zero_()
+        run.model.output.bias.zero_()
     pairs = [Pair("", line) for line in LINES[:5]]
     tokens = sum(len(line) + 1 for line in LINES[:5])  # the end of each counts
     bits = math.log2(len(run.tokenizer)) * tokens / (tokens - 5)
@@ -71,7 +68,7 @@ def test_for_a_uniform_model_bits_are_the_logarithm_of_the_vocabulary(compared: 
     assert all(map(counts_agree, outputs, [output.text for output in uniform_outputs(pairs, run.tokenizer)]))
 
 
-def test_the_ratio_of_sums_decides_not_the_mean_of_ratios() -> None:
+def test_the_ratio_of_sums_decides_not_the_mean_of_ratios():
     outputs, texts = [f"{2 * math.log(2)} 3", f"{30 * math.log(2)} 11"], ["ab", "abcdefghij"]
     assert make_metric("bits_per_character").of(outputs, texts) == pytest.approx(32 / 12)
     assert make_metric("perplexity").of(outputs, texts) == pytest.approx(2 ** (32 / 14))
@@ -79,7 +76,7 @@ def test_the_ratio_of_sums_decides_not_the_mean_of_ratios() -> None:
         make_metric("bits_per_character").of(["2008-11-13"], ["2008-11-13"])
 
 
-def test_a_model_under_two_names_has_identical_outputs(compared: Path) -> None:
+def test_a_model_under_two_names_has_identical_outputs(compared):
     record = read_record(compared / RESULTS)
     assert [(test.word, test.identical) for test in record.pairs] == [("not told apart", True)]
     assert record.headline.metric == "bits_per_character"
@@ -92,7 +89,7 @@ def test_a_model_under_two_names_has_identical_outputs(compared: Path) -> None:
     assert "글자당 비트" in page
 
 
-def test_every_figure_follows_from_weights_and_from_the_archive(compared: Path, tmp_path: Path) -> None:
+def test_every_figure_follows_from_weights_and_from_the_archive(compared, tmp_path):
     assert differing(compared) == []
     for name in (RESULTS, PACKED):
         shutil.copy(compared / name, tmp_path)
@@ -112,14 +109,14 @@ def test_every_figure_follows_from_weights_and_from_the_archive(compared: Path, 
     assert not counts_agree(output, changed)
 
 
-def test_files_for_validation_and_test_are_kept_apart_and_remembered(text: Path, tmp_path: Path) -> None:
+def test_files_for_validation_and_test_are_kept_apart_and_remembered(text, tmp_path):
     valid, test = tmp_path / "valid.txt", tmp_path / "test.txt"
     valid.write_text("Ann saw me.\n")
     test.write_text("Ben saw me.\nCy saw me.\n")
     task = LanguageModel(data=text, valid=valid, test=test)
     splits = task.splits(0)
     assert [pair.target for pair in splits.test(None)] == ["Ben saw me.", "Cy saw me."]
-    assert len(splits.train(0, None)) == len(LINES)  # type: ignore[arg-type]
+    assert len(splits.train(0, None)) == len(LINES)
     again = task_of_settings("lm", splits.settings, "run")
     assert again.splits(0).validation(9) == splits.validation(9) == [Pair("", "Ann saw me.")]
     assert again.splits(0).test(None) == splits.test(None)
@@ -128,7 +125,7 @@ def test_files_for_validation_and_test_are_kept_apart_and_remembered(text: Path,
     assert not {pair.target for pair in held_out.test(None)} & set().union(*parts)
 
 
-def test_without_data_there_are_generated_lines() -> None:
+def test_without_data_there_are_generated_lines():
     splits = LanguageModel().splits(0, 5)
     left, right = splits.test(1)[0].target.rsplit(" = ", 1)
     assert left
@@ -137,14 +134,14 @@ def test_without_data_there_are_generated_lines() -> None:
     assert again.validation(5) == splits.validation(5)
 
 
-def test_frequencies_alone_are_no_language_model(run: Run) -> None:
+def test_frequencies_alone_are_no_language_model(run):
     texts = LINES[:9]
     counts = torch.bincount(torch.tensor([id for line in LINES for id in [*run.tokenizer.encode(line), 2]]))
     shares = (1 + counts.double()) / (len(run.tokenizer) + counts.sum())
     ids = [id for line in texts for id in [*run.tokenizer.encode(line), 2]]
     nats = -float(shares.log()[ids].sum())
 
-    def gate(factor: float) -> Gate:  # all nats of the texts stand at the first
+    def gate(factor):  # all nats of the texts stand at the first
         return unigrams(LINES, texts, [f"{factor * nats} 1", *["0 1"] * 8], run.tokenizer)
 
     assert gate(1).value == pytest.approx(1)
@@ -152,7 +149,7 @@ def test_frequencies_alone_are_no_language_model(run: Run) -> None:
 
 
 @pytest.mark.slow
-def test_a_quick_comparison_of_four_families_tuned_and_by_budgets(tmp_path: Path) -> None:
+def test_a_quick_comparison_of_four_families_tuned_and_by_budgets(tmp_path):
     settings = {"quick": True, "seeds": 3, "trials": 2, "max_steps": 20, "budgets": (0.5, 1.0)}
     record, _ = compare("lm", out=tmp_path / "out", space=(SPACE[0], SPACE[2]), **settings)
     assert [model.name for model in record.models] == list(LanguageModel.models)
@@ -162,7 +159,7 @@ def test_a_quick_comparison_of_four_families_tuned_and_by_budgets(tmp_path: Path
     assert differing(tmp_path / "out") == []
 
 
-def test_batches_are_tuned_in_lines_also_in_a_quick_comparison() -> None:
+def test_batches_are_tuned_in_lines_also_in_a_quick_comparison():
     for settings in ({}, {"quick": True, "tune": True}):
         trainings, _ = prepare("lm", settings)
         assert trainings.options.space == SPACE

@@ -1,10 +1,5 @@
 """The learning curve of a comparison has points between validations, which change nothing and survive a resume."""
 
-from pathlib import Path
-from typing import Any
-
-import pytest
-
 from selfattn.comparison import trainings
 from selfattn.comparison.compare import compare
 from selfattn.results.record import read_record
@@ -13,9 +8,7 @@ from selfattn.runs.fit import _Keeper
 from selfattn.training.observer import CurveReport
 
 
-def test_points_between_validations_change_no_bit(
-    finished: Path, settings: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_points_between_validations_change_no_bit(finished, settings, tmp_path, monkeypatch):
     monkeypatch.setattr(trainings, "_CURVE_POINTS", 0)
     record, _ = compare("dates", out=tmp_path / "out", **settings)
     for run in record.models[0].run_dirs:
@@ -32,12 +25,12 @@ def test_points_between_validations_change_no_bit(
     assert [point.step for point in points if point.valid_loss is not None] == [4, 8]
 
 
-def test_points_behind_the_checkpoint_are_measured_again(finished: Path, copy: Path) -> None:
+def test_points_behind_the_checkpoint_are_measured_again(finished, copy):
     directory = RunDirectory(copy / read_record(copy / "results.json").models[0].run_dirs[0])
     steps = [point.step for point in directory.curve()]
     assert steps == [1, 2, 3, 4, 5, 6, 7]
     keeper = _Keeper(directory, is_new=False, keep=0)
-    keeper.resumed(5, (), None)  # type: ignore[arg-type]  # no weights are kept without a validation
+    keeper.resumed(5, (), None)
     assert [point.step for point in directory.curve()] == [1, 2, 3, 4, 5]
     keeper.measured(CurveReport(1, 6, 60, 1.0, 0.5))
     assert directory.curve()[-1].step == 6

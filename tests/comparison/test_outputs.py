@@ -3,10 +3,8 @@
 import gzip
 import random
 import re
-from collections.abc import Callable
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -20,29 +18,28 @@ from selfattn.report.blocks import Table
 from selfattn.report.sections.quality import buckets_section
 from selfattn.report.text import markdown_of
 from selfattn.report.write import document
-from selfattn.results.record import Record, read_record
+from selfattn.results.record import read_record
 
-Cli = Callable[..., Any]
 WORDS = ["the", "a", "cat", "dog", "house", "sees", "eats", "runs", "small", "big", "red", "old", "and", "or", "not"]
 
 
-def references(count: int = 60) -> list[str]:
+def references(count=60):
     chance = random.Random(0)
     return [" ".join(chance.choices(WORDS, k=8)) + f" {number}." for number in range(count)]
 
 
-def outputs(wrong: float, seed: int) -> list[str]:
+def outputs(wrong, seed):
     """The references with some words exchanged."""
     chance = random.Random(seed)
 
-    def changed(text: str) -> str:
+    def changed(text):
         return " ".join(chance.choice(WORDS) if chance.random() < wrong else word for word in text.split())
 
     return [changed(text) for text in references()]
 
 
 @pytest.fixture
-def files(tmp_path: Path) -> Path:
+def files(tmp_path):
     right = references()
     (tmp_path / "ref").write_text("\n".join(right) + "\n")
     (tmp_path / "src").write_text("\n".join(text[::-1] for text in right) + "\n")
@@ -53,16 +50,16 @@ def files(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def judged(out: Path, systems: Any, **more: Any) -> Record:
+def judged(out, systems, **more):
     """The record of outputs that are judged as English by BLEU."""
     return compare_outputs(references(), systems, out=out, **{"metric": "bleu", "language": "en"} | more)[0]
 
 
-def page(record: Record, lang: str = "en") -> str:
+def page(record, lang="en"):
     return markdown_of(document(record), lang)
 
 
-def test_three_files_of_each_system_are_compared_over_trainings_and_items(files: Path, cli: Cli) -> None:
+def test_three_files_of_each_system_are_compared_over_trainings_and_items(files, cli):
     systems = [f"--system={name}={','.join(str(files / f'{name}{seed}') for seed in (1, 2, 3))}" for name in "ab"]
     sides = "--reference FILES/ref --source FILES/src --tags FILES/kinds --language en --metric bleu --out FILES/out"
     done = cli("compare", "outputs", *words(sides, FILES=files), *systems).success()
@@ -76,7 +73,7 @@ def test_three_files_of_each_system_are_compared_over_trainings_and_items(files:
         assert part in text
 
 
-def test_every_metric_is_that_of_sacrebleu_with_its_signature_which_is_verified(tmp_path: Path) -> None:
+def test_every_metric_is_that_of_sacrebleu_with_its_signature_which_is_verified(tmp_path):
     right = references()
     systems = {name: [outputs(wrong, seed) for seed in (1, 2)] for name, wrong in (("a", 0.1), ("b", 0.3))}
     record, files = compare_outputs(right, systems, out=tmp_path, metric=("bleu", "ter"), language="en")
@@ -105,12 +102,12 @@ def test_every_metric_is_that_of_sacrebleu_with_its_signature_which_is_verified(
     ],
     ids=["array", "iterator", "generator", "list", "number", "empty", "script"],
 )
-def test_what_is_no_list_of_outputs_is_refused(reference: Any, systems: Any, message: str, tmp_path: Path) -> None:
+def test_what_is_no_list_of_outputs_is_refused(reference, systems, message, tmp_path):
     with pytest.raises(UserError, match=message):
         compare_outputs(reference, systems, out=tmp_path / "out", metric="bleu")
 
 
-def test_one_file_each_says_first_what_it_cannot_show(tmp_path: Path) -> None:
+def test_one_file_each_says_first_what_it_cannot_show(tmp_path):
     record = judged(tmp_path, {"a": [outputs(0.1, 1)], "b": [outputs(0.5, 2)]})
     assert record.interval.over == "items"
     lead = document(record).verdict.lead
@@ -126,13 +123,13 @@ def test_one_file_each_says_first_what_it_cannot_show(tmp_path: Path) -> None:
     assert behind.endswith(r"| behind on these items, p \< 0.001 |")
 
 
-def by_items(record: Record, lang: str) -> list[str]:
+def by_items(record, lang):
     """The lines of the first table that say how a system stands to the best one on the items."""
     first, *_ = page(record, lang).replace("\u00a0", " ").split("\n## ")
     return [line for line in first.splitlines() if line.startswith("| ") and " p " in line]
 
 
-def test_the_first_table_says_how_each_of_several_systems_with_one_file_stands_on_the_items(tmp_path: Path) -> None:
+def test_the_first_table_says_how_each_of_several_systems_with_one_file_stands_on_the_items(tmp_path):
     best = outputs(0.1, 1)
     near = [*outputs(0.5, 2)[:1], *best[1:]]
     record = judged(tmp_path, {"a": [best], "b": [near], "c": [outputs(0.5, 3)]})
@@ -153,7 +150,7 @@ def test_the_first_table_says_how_each_of_several_systems_with_one_file_stands_o
     assert "Not decided: fewer than three runs" not in page(record)
 
 
-def test_a_system_ahead_of_all_others_on_the_items_is_named(tmp_path: Path) -> None:
+def test_a_system_ahead_of_all_others_on_the_items_is_named(tmp_path):
     systems = {name: [outputs(wrong, 1)] for name, wrong in (("b", 0.4), ("a", 0.05), ("c", 0.5))}
     record = judged(tmp_path, systems, metric="ter")  # lower is better
     lead = document(record).verdict.lead.say("en")
@@ -162,7 +159,7 @@ def test_a_system_ahead_of_all_others_on_the_items_is_named(tmp_path: Path) -> N
     assert [line.partition("|")[2].split()[0] for line in by_items(record, "en")] == ["b", "c"]
 
 
-def test_the_axis_of_parts_has_room_for_all_their_scores(tmp_path: Path) -> None:
+def test_the_axis_of_parts_has_room_for_all_their_scores(tmp_path):
     systems = {
         name: [[*outputs(0.1, seed)[:20], *outputs(errors, 3)[20:]]]
         for seed, (name, errors) in enumerate((("a", 0.7), ("b", 0.8)), 1)
@@ -200,9 +197,7 @@ def test_the_axis_of_parts_has_room_for_all_their_scores(tmp_path: Path) -> None
         (["a=a1"], ["--metric", "bleu,bleu"], r"--metric bleu,bleu: expected different names"),
     ],
 )  # fmt: skip
-def test_what_does_not_fit_is_refused_in_one_line(
-    files: Path, systems: list[str], more: list[str], message: str, cli: Cli, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_does_not_fit_is_refused_in_one_line(files, systems, more, message, cli, monkeypatch):
     monkeypatch.chdir(files)
     lines = Path("a2").read_text().splitlines()
     Path("short").write_text("\n".join(lines[1:]) + "\n")
@@ -215,9 +210,7 @@ def test_what_does_not_fit_is_refused_in_one_line(
     assert not Path("out").exists()
 
 
-def test_files_of_windows_and_columns_of_tables_are_read(
-    files: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_of_windows_and_columns_of_tables_are_read(files, cli, monkeypatch):
     monkeypatch.chdir(files)
     lines = {name: Path(name).read_text().splitlines() for name in ("ref", "a1", "a2")}
     lines["a1"][3] = ""  # an output may be empty
@@ -231,9 +224,7 @@ def test_files_of_windows_and_columns_of_tables_are_read(
     assert read_record(Path("out/results.json")).models[0].metrics == record.models[0].metrics
 
 
-def test_right_answers_may_be_equal_where_a_share_is_counted(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_right_answers_may_be_equal_where_a_share_is_counted(tmp_path, capsys):
     right = [str(number) for number in range(1001)]
     systems = {"a": [right, right], "b": [["0", *right[:-1]], [*right[:-1], "-"]]}
     record, _ = compare_outputs(right, systems, out=tmp_path, metric="exact_match")
@@ -251,15 +242,7 @@ def test_right_answers_may_be_equal_where_a_share_is_counted(
     ],
 )
 @pytest.mark.slow
-def test_public_outputs_score_as_sacrebleu_says(
-    task: str,
-    reference: str,
-    source: str | None,
-    language: str,
-    metric: str,
-    shared_data: Callable[[str], Path],
-    tmp_path: Path,
-) -> None:
+def test_public_outputs_score_as_sacrebleu_says(task, reference, source, language, metric, shared_data, tmp_path):
     end = reference.partition(".ref")[2]
     paths = {name: [shared_data(f"outputs/{task}.{name}{end}.gz")] for name in ("sys1", "sys2")}
     right = shared_data(f"outputs/{reference}.gz")
@@ -276,7 +259,7 @@ def test_public_outputs_score_as_sacrebleu_says(
 
 
 @pytest.mark.slow
-def test_words_and_ngrams_are_those_of_compare_mt(shared_data: Callable[[str], Path], tmp_path: Path) -> None:
+def test_words_and_ngrams_are_those_of_compare_mt(shared_data, tmp_path):
     """What compare-mt 0.2.10 prints for these files, cut at spaces: word F-measure by frequency, n-gram differences."""
     reference, *systems = (shared_data(f"outputs/ted.{name}.detok.eng.gz") for name in ("ref", "sys1", "sys2"))
     outputs = {f"sys{number}": [path] for number, path in enumerate(systems, 1)}

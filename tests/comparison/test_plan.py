@@ -5,10 +5,8 @@ import re
 import runpy
 import shutil
 import sys
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from forging import change_plan, departures, reseal
@@ -37,16 +35,15 @@ from selfattn.runs.training_set import make_training_set
 from selfattn.tasks.dates import Dates
 from selfattn.tasks.translation import AT_MOST, Translation
 from selfattn.training.config import TrainingConfig
-from selfattn.training.observer import Observer, StepReport
+from selfattn.training.observer import Observer
 from selfattn.training.step import check_finite
 
-Cli = Callable[..., Any]
 MODELS = ("rnn-plain", "rnn-attention")
 TWO = {name: PlannedModel(name, PRESETS[name].config) for name in MODELS}
 PLAN_OF_TWO = ComparisonPlan(task="dates", command="", quick=True, seeds=1, models=TWO)
 
 
-def test_every_budget_has_trainings_with_a_full_schedule(finished: Path) -> None:
+def test_every_budget_has_trainings_with_a_full_schedule(finished):
     names = [f"{name}-seed{seed}{end}" for name in MODELS for seed in (5, 6) for end in ("", "-budget0.25")]
     assert sorted(path.name for path in (finished / "runs").iterdir()) == sorted(names)
     for name in names:
@@ -63,7 +60,7 @@ def test_every_budget_has_trainings_with_a_full_schedule(finished: Path) -> None
     assert all(model.seeds == (5, 6) for model in record.models)
 
 
-def test_one_test_is_one_line_of_the_ledger_whoever_notes_it(tmp_path: Path) -> None:
+def test_one_test_is_one_line_of_the_ledger_whoever_notes_it(tmp_path):
     """A worker that outlives a killed program notes its test behind the resumed program, which did so in its stead."""
     begin_ledger(tmp_path, Seal("0" * 64, "now"), "first")
     run = tmp_path / "runs" / "plain-seed0"
@@ -72,7 +69,7 @@ def test_one_test_is_one_line_of_the_ledger_whoever_notes_it(tmp_path: Path) -> 
     assert [entry.answers for entry in read_ledger(tmp_path)[1:]] == ["a", "b", "", ""]
 
 
-def test_the_plan_is_sealed_before_and_every_access_is_in_the_ledger(finished: Path) -> None:
+def test_the_plan_is_sealed_before_and_every_access_is_in_the_ledger(finished):
     record, plan = read_record(finished / "results.json"), read_plan(finished)
     assert plan.seal == record.plan.seal
     assert fingerprint(plan.seal.decides) == plan.seal.sha256
@@ -83,13 +80,13 @@ def test_the_plan_is_sealed_before_and_every_access_is_in_the_ledger(finished: P
     assert json.loads((finished / LEDGER).read_text().splitlines()[0])["run"] == ""
 
 
-def test_a_report_that_is_made_again_has_the_same_bytes(finished: Path, tmp_path: Path) -> None:
+def test_a_report_that_is_made_again_has_the_same_bytes(finished, tmp_path):
     write_comparison(finished, tmp_path / "again")
     for file in ("report.html", "report.md", "results.json"):
         assert (tmp_path / "again" / file).read_bytes() == (finished / file).read_bytes()
 
 
-def test_a_margin_and_a_pilot_are_parts_of_the_plan(copy: Path, tmp_path: Path, settings: dict[str, Any]) -> None:
+def test_a_margin_and_a_pilot_are_parts_of_the_plan(copy, tmp_path, settings):
     reseal(copy, {"margin": 1.0}, margin=1.0, pilot=True)
     record, files = write_comparison(copy, tmp_path / "report")
     assert record.margin == 1.0
@@ -101,9 +98,7 @@ def test_a_margin_and_a_pilot_are_parts_of_the_plan(copy: Path, tmp_path: Path, 
         compare("dates", **settings | {"seeds": (3, 5), "out": tmp_path / "new"})
 
 
-def test_a_confirmation_may_draw_a_new_test_and_says_so(
-    finished: Path, tmp_path: Path, settings: dict[str, Any]
-) -> None:
+def test_a_confirmation_may_draw_a_new_test_and_says_so(finished, tmp_path, settings):
     few = settings | {"models": MODELS[:1], "seeds": 1, "budgets": (1.0,), "out": tmp_path / "out"}
     record, _ = compare("dates", test_draw=1, **few)
     plan, first = read_plan(tmp_path / "out"), tested.RunOnDisk(finished / "runs" / "rnn-plain-seed5")
@@ -119,12 +114,10 @@ def test_a_confirmation_may_draw_a_new_test_and_says_so(
         compare("dates", data=file, test_draw=1, **settings | {"out": tmp_path / "file"})
 
 
-def test_a_stopped_comparison_is_resumed_as_planned(
-    finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: dict[str, Any]
-) -> None:
+def test_a_stopped_comparison_is_resumed_as_planned(finished, tmp_path, monkeypatch, settings):
     real_fit, out, few = trainings.fit, tmp_path / "out", settings | {"models": MODELS[:1], "budgets": (1.0,)}
 
-    def stop(*given: Any, **options: Any) -> Any:
+    def stop(*given, **options):
         if given[2].name == "rnn-plain-seed6":
             raise KeyboardInterrupt
         return real_fit(*given, **options)
@@ -143,9 +136,7 @@ def test_a_stopped_comparison_is_resumed_as_planned(
         assert (finished / run / WEIGHTS).read_bytes() == (moved / run / WEIGHTS).read_bytes()
 
 
-def test_a_finished_comparison_is_resumed_with_a_word(
-    copy: Path, settings: dict[str, Any], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_finished_comparison_is_resumed_with_a_word(copy, settings, capsys, monkeypatch):
     monkeypatch.setattr(trainings, "fit", None)  # nothing is trained
     before, _ = write_comparison(copy, copy)
     capsys.readouterr()
@@ -161,7 +152,7 @@ def test_a_finished_comparison_is_resumed_with_a_word(
         compare("dates", out=copy, **settings)
 
 
-def test_the_short_command_takes_plugins(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_short_command_takes_plugins(monkeypatch):
     monkeypatch.setattr(runpy, "run_module", lambda *_, **__: None)
     for words, expected in (
         ("--quick", "compare dates --quick"),
@@ -184,12 +175,12 @@ class Mine(Score):
 """
 
 
-def test_a_plugin_is_tried_first_and_may_not_change(tmp_path: Path, settings: dict[str, Any]) -> None:
+def test_a_plugin_is_tried_first_and_may_not_change(tmp_path, settings):
     """A broken one fails before anything is trained; an edited one is no part of the same comparison."""
     plugin, out = tmp_path / "mine.py", tmp_path / "out"
     few = {"models": MODELS[1:], "set": (*settings["set"], "decoder.score=mine"), "seeds": 1, "budgets": (1.0,)}
 
-    def with_factor(factor: object, **more: Any) -> Any:
+    def with_factor(factor, **more):
         plugin.write_text(SCORE.format(factor))
         with isolated_registries():
             load_plugin(str(plugin))
@@ -203,13 +194,11 @@ def test_a_plugin_is_tried_first_and_may_not_change(tmp_path: Path, settings: di
         with_factor(2.0, resume=True)
 
 
-def test_a_diverged_training_counts_as_a_failed_run(
-    copy: Path, monkeypatch: pytest.MonkeyPatch, settings: dict[str, Any]
-) -> None:
+def test_a_diverged_training_counts_as_a_failed_run(copy, monkeypatch, settings):
     fit, diverging = trainings.fit, ("rnn-attention-seed5", "rnn-attention-seed5-budget0.25")
 
     class Diverging(Observer):
-        def stepped(self, report: StepReport) -> None:
+        def stepped(self, report):
             check_finite("loss", float("nan"), report.step, report.lr, "float32")
 
     monkeypatch.setattr(trainings, "fit", lambda *given, **named: fit(*given, **named | {"observers": [Diverging()]}))
@@ -227,13 +216,13 @@ def test_a_diverged_training_counts_as_a_failed_run(
     assert compare("dates", resume=True, out=copy, **settings)[0] == record
 
 
-def test_a_forecast_counts_every_budget(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_forecast_counts_every_budget(cli, tmp_path, monkeypatch):
     monkeypatch.setattr(compare_module, "step_seconds", lambda models, _: dict.fromkeys(models, 0.5))
     options = ("--seeds", 2, "--budgets", "0.25,0.5,1", "--apart", "--jobs", 2, "--epochs", 4, "--plan-only")
     items = ("--items-per-epoch", 96, "--batch-size", 32, "--validation-items", 5, "--test-items", 5)
     given = ("--models", "rnn-plain,transformer", *items, *options)
 
-    def lines(*more: object) -> list[str]:
+    def lines(*more):
         return cli("compare", "dates", *given, *more, "--out", tmp_path / "out").out.splitlines()
 
     said = lines("--no-tune")
@@ -247,7 +236,7 @@ def test_a_forecast_counts_every_budget(cli: Cli, tmp_path: Path, monkeypatch: p
     assert not (tmp_path / "out").exists()
 
 
-def test_shares_of_the_pairs_keep_the_steps() -> None:
+def test_shares_of_the_pairs_keep_the_steps():
     plan = replace(PLAN_OF_TWO, budgets=(0.25, 0.5, 1.0), budget_in="examples", examples=400)
     assert plan.amounts == {1.0: TrainingAmount(), 0.5: TrainingAmount(200), 0.25: TrainingAmount(100)}
     assert [run.name for run in plan.runs()[:2]] == list(MODELS)
@@ -259,11 +248,11 @@ def test_shares_of_the_pairs_keep_the_steps() -> None:
     assert set(shown) == set(full)
 
 
-def test_the_usual_budgets_are_those_of_the_usual_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_usual_budgets_are_those_of_the_usual_training(tmp_path, monkeypatch):
     monkeypatch.setattr(compare_module, "steps_of", lambda *_: 1)  # without drawing an epoch
     monkeypatch.setattr(EmbeddedDates, "draw", lambda self, part, *_: DateSource(split=part).pairs(5))
 
-    def planned(**changes: Any) -> tuple[tuple[float, ...], str]:
+    def planned(**changes):
         plan = make_plan(*prepare("dates", {"out": tmp_path, "models": ("rnn-plain",)} | changes))
         return plan.budgets, plan.command.partition(str(tmp_path))[2]
 
@@ -279,11 +268,11 @@ def test_the_usual_budgets_are_those_of_the_usual_training(tmp_path: Path, monke
     assert "dropout=0.1..0.4" in usual[1]["space"]  # a hundred pairs are few
 
 
-def test_means_that_cross_within_their_intervals_claim_no_crossing(finished: Path) -> None:
+def test_means_that_cross_within_their_intervals_claim_no_crossing(finished):
     record = read_record(finished / "results.json")
     models = record.budgets.cells[0].models
 
-    def keys(*rows: tuple[float, float, float]) -> list[str]:
+    def keys(*rows):
         """What is said of these differences by budget, with the half-widths of their intervals."""
         differences = [BudgetDifference(budget, d, d - half, d + half) for budget, d, half in rows]
         cells = tuple(AtBudget(one.budget, models, 1, 1, difference=one) for one in differences)
@@ -298,7 +287,7 @@ def test_means_that_cross_within_their_intervals_claim_no_crossing(finished: Pat
     assert [one.key for one in budget_outcomes(record)] == ["budgets.few"]  # two seeds
 
 
-def test_every_budget_is_trained_with_the_rate_that_was_tuned_for_it(tmp_path: Path, settings: dict[str, Any]) -> None:
+def test_every_budget_is_trained_with_the_rate_that_was_tuned_for_it(tmp_path, settings):
     out = tmp_path / "out"
     tuned = {"models": MODELS[:1], "space": ("lr=0.002,0.004",), "trials": 2, "seeds": 1, "budgets": (0.5, 1.0)}
     record, files = compare("dates", **settings | tuned | {"out": out})

@@ -9,13 +9,11 @@ printed.
 import re
 import tarfile
 from pathlib import Path
-from typing import Any
 
 import pytest
 from forging import differing
 
 from selfattn import score_table
-from selfattn.results.record import Record
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "how-to" / "scores.md"
 LOGS = Path(__file__).resolve().parents[1] / "fixtures" / "formats" / "data" / "logs-of-tools.tar.xz"
@@ -33,14 +31,14 @@ RUNS = {
 
 
 @pytest.mark.parametrize(("block", "tool", "items"), [(0, "harness", 30), (1, "inspect", 12), (2, "comet", 20)])
-def test_logs(block: int, tool: str, items: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_logs(block, tool, items, tmp_path, monkeypatch):
     with tarfile.open(LOGS) as logs:
         logs.extractall(tmp_path, filter="data")
     folder = tmp_path / tool
     monkeypatch.chdir(folder)
-    names: dict[str, Any] = {}
+    names = {}
     exec(BLOCKS[block] + BLOCKS[3], names)
-    record: Record = names["record"]
+    record = names["record"]
     assert record.test_items == items
     metric = record.headline.metric
     for model in record.models:
@@ -56,7 +54,7 @@ def test_logs(block: int, tool: str, items: int, tmp_path: Path, monkeypatch: py
     assert differing(folder / "compare" / "logs") == []
 
 
-def test_a_file_for_each_seed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_for_each_seed(tmp_path, monkeypatch):
     """Names of items with leading zeros, as a laboratory has them, stay apart."""
     block = re.search(r"each_seed -->\n```python\n(.*?)^```", PAGE.read_text("utf-8"), re.DOTALL | re.MULTILINE)
     assert block

@@ -3,10 +3,8 @@
 import gzip
 import json
 import re
-from collections.abc import Callable, Iterator
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -23,18 +21,16 @@ from selfattn.evaluation.significance import score_runs
 from selfattn.report.text import markdown_of
 from selfattn.report.write import document
 
-Cli = Callable[..., Any]
-Rows = list[dict[str, Any]]
 RIGHT = [f"a {number} b" for number in range(40)]
 SPREAD = Spread(runs=0.04, single=1.0, common=0.5, freedom=8, items=100)
 
 
-def answers(system: str, run: int) -> list[str]:
+def answers(system, run):
     place = {"a": 3, "b": 9}[system] + run
     return [text if number % place else f"{text} x" for number, text in enumerate(RIGHT)]
 
 
-def rows(**more: Callable[[int], object]) -> Rows:
+def rows(**more):
     """Whether each output of `answers` is right, with further columns."""
     table = []
     for system in "ab":
@@ -45,20 +41,20 @@ def rows(**more: Callable[[int], object]) -> Rows:
     return table
 
 
-def columns(table: Rows) -> dict[str, list[Any]]:
+def columns(table):
     return {name: [row[name] for row in table] for name in table[0]}
 
 
-def kind(item: int) -> str:
+def kind(item):
     return "odd" if item % 2 else "even"
 
 
-def called(first: str, second: str) -> Callable[[Rows], Rows]:
+def called(first, second):
     """Give the systems other names."""
     return lambda table: [row | {"system": first if row["system"] == "a" else second} for row in table]
 
 
-def test_scores_are_judged_as_the_outputs_that_they_come_from(tmp_path: Path) -> None:
+def test_scores_are_judged_as_the_outputs_that_they_come_from(tmp_path):
     systems = {system: [answers(system, run) for run in range(3)] for system in "ab"}
     tags = [kind(item) for item in range(40)]
     theirs, _ = compare_outputs(RIGHT, systems, metric="exact_match", out=tmp_path / "a", tags=tags, margin=2.0)
@@ -73,7 +69,7 @@ def test_scores_are_judged_as_the_outputs_that_they_come_from(tmp_path: Path) ->
     assert not differing(tmp_path / "b")
 
 
-def written(table: Rows, folder: Path) -> Iterator[Path]:
+def written(table, folder):
     frame = pd.DataFrame(table)
     frame.to_csv(folder / "t.csv", index=False)
     frame.to_csv(folder / "t.tsv", index=False, sep="\t")
@@ -85,7 +81,7 @@ def written(table: Rows, folder: Path) -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("change", [bool, int, lambda right: right / 2 + 0.25], ids=["bool", "whole", "number"])
-def test_every_format_gives_the_same(change: Callable[[bool], object], tmp_path: Path) -> None:
+def test_every_format_gives_the_same(change, tmp_path):
     table = [row | {"score": change(row["score"])} for row in rows(cluster=lambda item: item // 2)]
     expected = score_table(columns(table))
     assert expected.metrics[0].unit == ("number" if change(True) == 0.75 else "share")
@@ -95,14 +91,14 @@ def test_every_format_gives_the_same(change: Callable[[bool], object], tmp_path:
         assert found.cells.systems == {"a": ("0", "1", "2"), "b": ("0", "1", "2")}
 
 
-def test_a_mean_of_item_scores_is_not_called_corpus_bleu() -> None:
+def test_a_mean_of_item_scores_is_not_called_corpus_bleu():
     table = [row | {"score": 30.0 + row["score"]} for row in rows(metric=lambda _: "bleu")]
     found = score_table(columns(table)).record
     assert (found.headline.kind, found.headline.signature) == ("points", "mean over items")
     assert "mean over items" in markdown_of(document(found), "en")
 
 
-def test_the_result_is_a_table_for_papers_and_for_programs(tmp_path: Path, cli: Cli) -> None:
+def test_the_result_is_a_table_for_papers_and_for_programs(tmp_path, cli):
     record, _ = compare_scores(columns(rows()), out=tmp_path / "out")
     table = score_table(columns(rows()))
     frame = table.to_frame()
@@ -117,7 +113,7 @@ def test_the_result_is_a_table_for_papers_and_for_programs(tmp_path: Path, cli: 
     assert record.pairs == table.pairs
 
 
-def test_three_items_of_systems_whose_runs_do_not_vary_decide_nothing(tmp_path: Path) -> None:
+def test_three_items_of_systems_whose_runs_do_not_vary_decide_nothing(tmp_path):
     table = [row | {"score": 1.0 + (row["system"] == "b")} for row in rows() if row["item"] in ("i0", "i1", "i2")]
     record, _ = compare_scores(columns(table), out=tmp_path / "out")
     answer = markdown_of(document(record), "en").replace("\u00a0", " ")
@@ -126,7 +122,7 @@ def test_three_items_of_systems_whose_runs_do_not_vary_decide_nothing(tmp_path: 
     assert "would settle it" not in answer  # more runs would write the same
 
 
-def test_items_without_a_score_of_every_run_are_refused_or_left_out_and_counted(tmp_path: Path, cli: Cli) -> None:
+def test_items_without_a_score_of_every_run_are_refused_or_left_out_and_counted(tmp_path, cli):
     table = [row for row in rows() if (row["system"], row["run"], row["item"]) != ("b", 1, "i7")]
     with pytest.raises(UserError, match=r"1 missing score, such as system b, run 1, item i7: add them, or `leave_out`"):
         score_table(columns(table))
@@ -139,7 +135,7 @@ def test_items_without_a_score_of_every_run_are_refused_or_left_out_and_counted(
     assert (found.estimates, found.record.settings["left_out"]) == (without.estimates, 1)
 
 
-def test_verify_sees_a_changed_file_and_a_changed_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_verify_sees_a_changed_file_and_a_changed_record(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     table = rows(group=kind)
     pd.DataFrame(table).to_csv("t.csv", index=False)
@@ -157,7 +153,7 @@ def test_verify_sees_a_changed_file_and_a_changed_record(tmp_path: Path, monkeyp
         compare_scores(columns(table), out="out")
 
 
-BAD: dict[str, tuple[Callable[[Rows], Rows], list[str], str]] = {
+BAD = {
     "text": (lambda t: [*t[:-1], t[-1] | {"score": "good"}], [], r"system b, run 2, item i39: .* number.*found 'good'"),
     "nan": (lambda t: [*t[:-1], t[-1] | {"score": float("nan")}], [], r"system b, run 2, item i39: .*finite.*none"),
     "infinite": (lambda t: [*t[:-1], t[-1] | {"score": float("inf")}], [], r"system b, run 2, item i39: .*finite"),
@@ -165,11 +161,7 @@ BAD: dict[str, tuple[Callable[[Rows], Rows], list[str], str]] = {
     "alike": (called("a", "a "), [], r"systems 'a' and 'a ' look alike; give each another name"),
     "forms": (called("\xe9", "e\u0301"), [], r"look alike; give each another name"),
     "twice": (lambda t: [*t, t[5]], [], r"system a, run 0, item i5: two scores"),
-    "others": (
-        lambda t: [row | {"item": row["system"] + row["item"]} for row in t],
-        [],
-        "240 missing scores, such",
-    ),
+    "others": (lambda t: [row | {"item": row["system"] + row["item"]} for row in t], [], "240 missing scores, such"),
     "no column": (lambda t: [{"model": 1, "score": 2}], [], r"no column system, item"),
     "column": (lambda t: [row | {"seed": 1} for row in t], [], r"columns seed: expected some of system, run, item"),
     "no name": (lambda t: [*t[:-1], t[-1] | {"system": ""}], [], r"no system in row 240"),
@@ -184,7 +176,7 @@ BAD: dict[str, tuple[Callable[[Rows], Rows], list[str], str]] = {
 
 
 # Files that cannot be read, by their name and content.
-UNREAD: list[tuple[str, bytes | None, str]] = [
+UNREAD = [
     ("gone.csv", None, "gone.csv: no such file; give a CSV, TSV, JSON lines or Parquet file"),
     ("empty.csv", b"", "empty.csv: the file is empty"),
     ("t.parquet", b"no parquet", "t.parquet: is no table that can be read"),
@@ -209,8 +201,8 @@ UNREAD: list[tuple[str, bytes | None, str]] = [
 
 
 @pytest.mark.parametrize("case", [*BAD, *range(len(UNREAD))])
-def test_what_does_not_fit_is_refused_in_one_line(case: str | int, tmp_path: Path, cli: Cli) -> None:
-    more: list[str] = []
+def test_what_does_not_fit_is_refused_in_one_line(case, tmp_path, cli):
+    more = []
     if isinstance(case, str):
         change, more, message = BAD[case]
         path = tmp_path / "t.csv"
@@ -225,7 +217,7 @@ def test_what_does_not_fit_is_refused_in_one_line(case: str | int, tmp_path: Pat
     assert not (tmp_path / "out").exists()
 
 
-def test_a_plan_says_how_many_runs_and_items_it_takes(tmp_path: Path, cli: Cli) -> None:
+def test_a_plan_says_how_many_runs_and_items_it_takes(tmp_path, cli):
     pd.DataFrame(rows()).to_csv(tmp_path / "t.csv", index=False)
     done = cli("compare", "scores", "--plan", tmp_path / "t.csv", "--detect", "5").success()
     head, _, *lines, _ = done.out.splitlines()
@@ -238,7 +230,7 @@ def test_a_plan_says_how_many_runs_and_items_it_takes(tmp_path: Path, cli: Cli) 
         list(plan_scores(columns(one), 2.0))
 
 
-def test_clusters_are_counted_in_the_report_and_taken_along_in_a_plan() -> None:
+def test_clusters_are_counted_in_the_report_and_taken_along_in_a_plan():
     """Items that are all there twice, each with its copy, take as many runs as the items once, and twice the items."""
     table = rows(cluster=lambda item: item)
     twice = [*table, *(row | {"item": f"{row['item']} again"} for row in table)]
@@ -257,14 +249,14 @@ def test_clusters_are_counted_in_the_report_and_taken_along_in_a_plan() -> None:
         assert of_both.split(" | ") == [str(2 * int(items)), *needed]
 
 
-def test_a_difference_is_one_of_runs() -> None:
+def test_a_difference_is_one_of_runs():
     """Nobody knows whether the runs of a table differ by their seeds."""
     lead = document(score_table(columns(rows())).record).verdict.lead
     assert "3 runs each)" in lead.say("en")
     assert "실행 3번씩)" in lead.say("ko")
 
 
-def test_the_power_of_a_plan_is_that_of_the_comparison_itself() -> None:
+def test_the_power_of_a_plan_is_that_of_the_comparison_itself():
     """Runs of two systems with known variances, judged as a comparison judges them; three standard errors apart."""
     rng = np.random.default_rng(0)
     for runs, items in ((3, 100), (5, 100), (5, 400)):
@@ -278,21 +270,21 @@ def test_the_power_of_a_plan_is_that_of_the_comparison_itself() -> None:
         assert seen / 400 == pytest.approx(expected, abs=3 * (expected * (1 - expected) / 400) ** 0.5 + 0.02)
 
 
-def test_the_items_of_a_pilot_count_as_far_as_they_tell_its_systems_apart() -> None:
+def test_the_items_of_a_pilot_count_as_far_as_they_tell_its_systems_apart():
     rng = np.random.default_rng(1)
     easy, luck = rng.normal(size=(1, 1, 2000)), rng.normal(size=(2, 50, 2000))
     spread = Spread.of([tuple(easy + rng.normal(0, 0.5, size=(2, 1, 2000)) + luck)])
     assert (spread.runs, spread.single, spread.common) == pytest.approx((0, 1, 2 * 0.25), abs=0.05)
 
 
-def test_more_items_never_need_more_runs_and_caution_needs_no_fewer() -> None:
+def test_more_items_never_need_more_runs_and_caution_needs_no_fewer():
     counts = [runs_needed(SPREAD, 0.4, items) or 101 for items in (50, 100, 200, 400)]
     assert counts == sorted(counts, reverse=True)
     assert (runs_needed(SPREAD.cautious(), 0.4, 200) or 101) >= counts[2]
     assert runs_needed(SPREAD, 0.001, 100) is None
 
 
-GIVEN: dict[str, tuple[dict[str, list[Any]], str]] = {
+GIVEN = {
     "texts": ({"score": ["1", "0", "x", "1"]}, "system b, item 1: expected true, false or a number .*, found 'x'"),
     "kinds": ({"score": [1, "x", 1, 1]}, "is no table that can be read"),
     "nan": ({"score": [1.0, float("nan"), 1.0, 1.0]}, "system a, item 2: expected a finite number"),
@@ -305,10 +297,8 @@ GIVEN: dict[str, tuple[dict[str, list[Any]], str]] = {
 
 @pytest.mark.parametrize(("change", "message"), GIVEN.values(), ids=GIVEN)
 @pytest.mark.parametrize("as_parquet", [False, True])
-def test_columns_that_do_not_fit_are_refused_in_one_line(
-    change: dict[str, list[Any]], message: str, as_parquet: bool, tmp_path: Path
-) -> None:
-    given: Any = {"system": ["a", "a", "b", "b"], "item": [1, 2, 1, 2], "score": [1, 0, 1, 1]} | change
+def test_columns_that_do_not_fit_are_refused_in_one_line(change, message, as_parquet, tmp_path):
+    given = {"system": ["a", "a", "b", "b"], "item": [1, 2, 1, 2], "score": [1, 0, 1, 1]} | change
     if as_parquet and "no table" not in message:
         parquet.write_table(pa.table(given), tmp_path / "t.parquet")
         given = tmp_path / "t.parquet"
@@ -317,7 +307,7 @@ def test_columns_that_do_not_fit_are_refused_in_one_line(
     assert "\n" not in str(caught.value)
 
 
-def test_decimals_are_numbers_and_blocks_of_a_file_are_put_together(tmp_path: Path) -> None:
+def test_decimals_are_numbers_and_blocks_of_a_file_are_put_together(tmp_path):
     """Parts of a file have lists of names of their own; a name keeps its number in all of them."""
     items = [str(item) for item in np.random.default_rng(0).permutation(3000)]
     table = {"system": ["a"] * 3000 + ["b"] * 3000, "item": items + items[::-1]}
@@ -332,7 +322,7 @@ def test_decimals_are_numbers_and_blocks_of_a_file_are_put_together(tmp_path: Pa
         assert found.cells.equals(expected.cells)
 
 
-def test_json_lines_are_read_in_blocks(tmp_path: Path) -> None:
+def test_json_lines_are_read_in_blocks(tmp_path):
     """The first block alone has whole numbers; a column that comes later is seen, too."""
     names = [f"item {number}" for number in range(25_000)]
     table = [{"system": "a", "item": name, "score": 1} for name in names]

@@ -7,24 +7,18 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from selfattn.comparison import trainings
 from selfattn.comparison.compare import compare
 from selfattn.errors import UserError
-from selfattn.experiments.progress import Logs, Progress
+from selfattn.experiments.progress import Logs
 from selfattn.runs.directory import CHECKPOINT, RunDirectory
-from selfattn.runs.record import RunConfig
-from selfattn.runs.run import Run
-from selfattn.runs.training_set import TrainingSet
 
 MODELS = ("rnn-plain", "rnn-attention")
 LABELS = ("rnn-plain-seed0", "rnn-attention-seed0")
-SETTINGS: dict[str, Any] = {
+SETTINGS = {
     "models": MODELS, "quick": True, "test_items": 8, "set": ("encoder.hidden_dim=8", "decoder.hidden_dim=8"),
     "apart": True, "epochs": 2, "items_per_epoch": 800, "batch_size": 8, "validation_items": 5,
 }  # fmt: skip
@@ -36,18 +30,18 @@ LIMIT = 300  # seconds, on a machine that has other things to do
 
 
 @pytest.fixture(autouse=True, scope="module")
-def one_thread() -> Iterator[None]:
+def one_thread():
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("OMP_NUM_THREADS", "1")
         yield
 
 
-def weights(out: Path) -> dict[str, bytes]:
+def weights(out):
     return {label: (out / "runs" / label / "model.safetensors").read_bytes() for label in LABELS}
 
 
 @pytest.fixture(scope="module")
-def one_after_the_other(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+def one_after_the_other(tmp_path_factory):
     """The weights of a comparison whose trainings were done in this process, with one thread."""
     out = tmp_path_factory.mktemp("alone") / "out"
     compare("dates", out=out, jobs=1, **SETTINGS)
@@ -55,10 +49,10 @@ def one_after_the_other(tmp_path_factory: pytest.TempPathFactory) -> dict[str, b
 
 
 @pytest.fixture
-def started() -> Iterator[Callable[..., subprocess.Popen[str]]]:
+def started():
     processes = []
 
-    def start(*arguments: object) -> subprocess.Popen[str]:
+    def start(*arguments):
         command = [sys.executable, "-m", "selfattn.cli", *map(str, arguments)]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         processes.append(process)
@@ -71,7 +65,7 @@ def started() -> Iterator[Callable[..., subprocess.Popen[str]]]:
             process.communicate()
 
 
-def frozen(out: Path, process: subprocess.Popen[str], behind: str = "run.json") -> tuple[str, Progress]:
+def frozen(out, process, behind="run.json"):
     """Wait until a training has made a step and a file, and stop it (SIGSTOP) before its last step."""
     until = time.monotonic() + LIMIT
     while time.monotonic() < until and process.poll() is None:
@@ -88,7 +82,7 @@ def frozen(out: Path, process: subprocess.Popen[str], behind: str = "run.json") 
 
 
 @pytest.mark.slow
-def test_the_same_bits_however_many_go_on_at_once(tmp_path: Path) -> None:
+def test_the_same_bits_however_many_go_on_at_once(tmp_path):
     for jobs, out in enumerate((tmp_path / "alone", tmp_path / "out"), 1):
         compare("dates", out=out, jobs=jobs, **SETTINGS | {"items_per_epoch": 64})
     assert not [child for child in multiprocessing.active_children() if "Loky" in child.name]  # nobody to wait for
@@ -103,9 +97,7 @@ def test_the_same_bits_however_many_go_on_at_once(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("backend", ["local", "ray"])
-def test_a_worker_is_killed_and_its_training_goes_on(
-    started: Callable[..., subprocess.Popen[str]], one_after_the_other: dict[str, bytes], tmp_path: Path, backend: str
-) -> None:
+def test_a_worker_is_killed_and_its_training_goes_on(started, one_after_the_other, tmp_path, backend):
     if backend == "ray":
         pytest.importorskip("ray")
     out = tmp_path / "out"
@@ -122,9 +114,7 @@ def test_a_worker_is_killed_and_its_training_goes_on(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("asked", [signal.SIGINT, signal.SIGTERM])
-def test_stopped_politely_and_gone_on_with(
-    started: Callable[..., subprocess.Popen[str]], one_after_the_other: dict[str, bytes], tmp_path: Path, asked: int
-) -> None:
+def test_stopped_politely_and_gone_on_with(started, one_after_the_other, tmp_path, asked):
     out = tmp_path / "out"
     process = started("compare", "dates", *OPTIONS.split(), "--jobs", 2, "--out", out)
     label, found = frozen(out, process)
@@ -153,9 +143,7 @@ if __name__ == "__main__":
 
 
 @pytest.mark.reliability
-def test_a_worker_of_a_dask_cluster_is_killed(
-    started: Callable[..., subprocess.Popen[str]], one_after_the_other: dict[str, bytes], tmp_path: Path
-) -> None:
+def test_a_worker_of_a_dask_cluster_is_killed(started, one_after_the_other, tmp_path):
     pytest.importorskip("distributed")
     (tmp_path / "cluster.py").write_text(DASK)
     out = tmp_path / "out"
@@ -178,12 +166,12 @@ def test_a_worker_of_a_dask_cluster_is_killed(
     assert weights(out) == one_after_the_other
 
 
-def test_one_training_fails_and_the_others_are_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_training_fails_and_the_others_are_done(tmp_path, monkeypatch):
     out, log = tmp_path / "out", Logs(tmp_path / "out").log(LABELS[0])
-    settings: dict[str, Any] = {**SETTINGS, "epochs": 1, "items_per_epoch": 64}
+    settings = {**SETTINGS, "epochs": 1, "items_per_epoch": 64}
     own = trainings.fit
 
-    def fit(config: RunConfig, data: TrainingSet, path: Path, **given: Any) -> Run:
+    def fit(config, data, path, **given):
         if path.name == LABELS[0]:
             raise UserError("no space")
         return own(config, data, path, **given)

@@ -1,7 +1,6 @@
 """A comparison by target: what ends a run, the race of a tuning, the record, and what the report says."""
 
 import multiprocessing
-import random
 import shutil
 import sys
 from dataclasses import replace
@@ -40,7 +39,7 @@ class Echo(TaskData):
 
     name = "echo"
 
-    def pair(self, chance: random.Random) -> Pair:
+    def pair(self, chance):
         text = "".join(chance.choices("ab", k=chance.randint(1, 4)))
         return Pair(text, text)
 
@@ -117,7 +116,7 @@ def test_the_same_command_gives_the_same_numbers_however_many_go_on_at_once(fini
     assert "--jobs" not in read_plan(tmp_path / "two").command  # what comes out does not depend on it
 
 
-def planned(trials: int) -> ComparisonPlan:
+def planned(trials):
     return ComparisonPlan(
         task="dates", command="", quick=False, seeds=1, until=0.9, tuned=False, tuning_trials=trials, tunings=1,
         models={"transformer": PlannedModel("transformer", PRESETS["transformer"].config)},
@@ -131,7 +130,7 @@ def test_pruning_never_changes_the_choice(monkeypatch, order):
     plan = planned(len(order))
     (trials,) = planned_trials(plan).values()
     needs = dict(zip((trial.path for trial in trials), order, strict=True))
-    arrived: dict[str, int | None] = {}
+    arrived = {}
 
     def run(races):
         (race,) = races
@@ -186,7 +185,7 @@ def test_the_plan_can_be_published_before_training(finished):
     assert "show a factor of 2 " in lines
 
 
-def described(runs: dict[str, tuple[int | None, ...]], tests: tuple[RatioTest, ...]) -> Target:
+def described(runs, tests):
     models = {name: ModelArrivals(examples, *_range(examples)) for name, examples in runs.items()}
     return Target(0.9, 24_000, 200, 100, 1000, models, tests)
 
@@ -196,7 +195,7 @@ def _range(examples):
     return tuple(None if value > 24_000 else value for value in (ranks[len(ranks) // 2], ranks[0], ranks[-1]))
 
 
-def ratio(value: float, bound: str, p: float, word: str, low: float, high: float | None) -> RatioTest:
+def ratio(value, bound, p, word, low, high):
     return RatioTest("transformer", "rnn-attention", value, bound, p, p, word, low, high)
 
 

@@ -4,26 +4,24 @@ import json
 import random
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 from unittest.mock import Mock
 
 import numpy as np
 import pytest
-from small_runs import Cli
 
 from selfattn.codec import write
-from selfattn.comparison.plan import ComparisonPlan, planned_trials
+from selfattn.comparison.plan import planned_trials
 from selfattn.comparison.preparation import make_plan, prepare
 from selfattn.comparison.together import compare_each, over_tasks, own_settings, read_together, remarks, together_lines
 from selfattn.errors import SettingError, UserError
 from selfattn.evaluation.significance import RunScores, mean_difference, score_runs
 from selfattn.results.plan import Departure, PlanCheck, Seal
-from selfattn.results.record import Attention, Gate, Record, read_record
+from selfattn.results.record import Attention, Gate, read_record
 
 PUBLISHED = Path(__file__).parents[2] / "docs/results/reports/phrases.json"
 
 
-def task_record(number: int, shares: tuple[float, float]) -> Record:
+def task_record(number, shares):
     """The record of two models on a task, of which nothing but scores and tests is looked at."""
     record = read_record(PUBLISHED)
     names = [model.name for model in record.models[:2]]
@@ -39,11 +37,11 @@ def task_record(number: int, shares: tuple[float, float]) -> Record:
 SHARES = {"kor": (0.7, 0.6), "jpn": (0.9, 0.85), "fre": (0.8, 0.6), "hun": (0.95, 0.9)}
 
 
-def records() -> dict[str, Record]:
+def records():
     return {name: task_record(number, shares) for number, (name, shares) in enumerate(SHARES.items())}
 
 
-def test_a_verdict_is_over_tasks() -> None:
+def test_a_verdict_is_over_tasks():
     (verdict,) = over_tasks(records())
     differences = [row.difference for row in verdict.rows]
     assert verdict.difference.mean == pytest.approx(np.mean(differences))
@@ -57,7 +55,7 @@ def test_a_verdict_is_over_tasks() -> None:
     assert any("과제 평균" in line for line in together_lines(verdict, "ko"))
 
 
-def test_a_difference_of_percentages_is_in_points() -> None:
+def test_a_difference_of_percentages_is_in_points():
     (verdict,) = over_tasks(records())
     for lang, unit in (("en", "points"), ("ko", "%p")):
         rows = [line.split(" | ") for line in together_lines(verdict, lang) if line.startswith("| ")]
@@ -65,7 +63,7 @@ def test_a_difference_of_percentages_is_in_points() -> None:
         assert [("%" in row[1], "%" in row[3]) for row in rows[2:-1]] == [(True, False)] * 5
 
 
-def test_only_comparisons_that_belong_together_are_put_together(cli: Cli, tmp_path: Path) -> None:
+def test_only_comparisons_that_belong_together_are_put_together(cli, tmp_path):
     places = {}
     for name, record in records().items():
         places[name] = tmp_path / f"{name}.json"
@@ -86,7 +84,7 @@ def test_only_comparisons_that_belong_together_are_put_together(cli: Cli, tmp_pa
     assert "give each comparison as NAME=DIRECTORY" in cli("compare", "together", places["kor"]).refusal()
 
 
-def test_what_speaks_against_a_comparison_stands_below_the_verdict() -> None:
+def test_what_speaks_against_a_comparison_stands_below_the_verdict():
     kor, jpn, fre, hun = records().values()
     sealed = PlanCheck(Seal("0" * 64, "2026-01-01T00:00:00+00:00"))
     departed = replace(sealed, departures=(Departure("again", ("a-seed0",)),))
@@ -120,7 +118,7 @@ metric = "exact_match"
 
 
 @pytest.fixture
-def recipe(tmp_path: Path) -> Path:
+def recipe(tmp_path):
     lines = [COMMON]
     for number, name in enumerate(NAMES):
         chance = random.Random(number)
@@ -136,7 +134,7 @@ def recipe(tmp_path: Path) -> Path:
 
 
 @pytest.mark.slow
-def test_a_recipe_trains_a_comparison_for_each_data_set_and_resumes(cli: Cli, recipe: Path, tmp_path: Path) -> None:
+def test_a_recipe_trains_a_comparison_for_each_data_set_and_resumes(cli, recipe, tmp_path):
     out = tmp_path / "out"
     text = recipe.read_text()
     # The last data set cannot be read: nothing is trained before that is known.
@@ -181,9 +179,7 @@ def test_a_recipe_trains_a_comparison_for_each_data_set_and_resumes(cli: Cli, re
         ("jpn_train", "nothing", "jpn: "),
     ],
 )  # fmt: skip
-def test_what_a_recipe_gets_wrong_is_said_before_anything_is_trained(
-    cli: Cli, recipe: Path, tmp_path: Path, old: str, new: str, reason: str
-) -> None:
+def test_what_a_recipe_gets_wrong_is_said_before_anything_is_trained(cli, recipe, tmp_path, old, new, reason):
     text = recipe.read_text()
     assert old in text
     recipe.write_text(text.replace(old, new))
@@ -191,16 +187,14 @@ def test_what_a_recipe_gets_wrong_is_said_before_anything_is_trained(
     assert not (tmp_path / "out").exists()
 
 
-def test_a_recipe_and_finished_comparisons_exclude_each_other(cli: Cli, recipe: Path) -> None:
+def test_a_recipe_and_finished_comparisons_exclude_each_other(cli, recipe):
     assert "--recipe trains its own" in cli("compare", "together", "kor=x", "--recipe", recipe).refusal()
     assert "--out goes with --recipe" in cli("compare", "together", "kor=x", "--out", "y").refusal()
     with pytest.raises(SettingError, match="2 data sets: a verdict over tasks needs 3 or more"):
         compare_each("translation", {"kor": {}, "jpn": {}}, Path("nowhere"))
 
 
-def test_options_of_the_command_line_replace_those_of_every_data_set(
-    cli: Cli, recipe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_options_of_the_command_line_replace_those_of_every_data_set(cli, recipe, tmp_path, monkeypatch):
     compare_none = Mock(side_effect=UserError("nothing is trained here"))
     monkeypatch.setattr("selfattn.comparison.together.compare_each", compare_none)
     done = cli("compare", "together", "--recipe", recipe, "--out", tmp_path / "out", "--epochs", 3, "--batch-size", 4)
@@ -215,9 +209,7 @@ def test_options_of_the_command_line_replace_those_of_every_data_set(
     assert "Unknown option: --epochs" in cli("compare", "together", "kor=x", "--epochs", 3).refusal()
 
 
-def test_a_recipe_that_is_stopped_says_how_to_continue(
-    cli: Cli, recipe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_recipe_that_is_stopped_says_how_to_continue(cli, recipe, tmp_path, monkeypatch):
     out = tmp_path / "out"
     out.mkdir()
     monkeypatch.setattr("selfattn.comparison.together.compare_each", Mock(side_effect=KeyboardInterrupt))
@@ -226,8 +218,8 @@ def test_a_recipe_that_is_stopped_says_how_to_continue(
     assert f"stopped; {out} keeps the finished runs: repeat the command with --resume" in done.err
 
 
-def test_each_data_set_is_tuned_with_settings_of_its_own() -> None:
-    def plan(**settings: Any) -> ComparisonPlan:
+def test_each_data_set_is_tuned_with_settings_of_its_own():
+    def plan(**settings):
         usual = {"models": ("rnn-attention",), "epochs": 1, "items_per_epoch": 64}
         return make_plan(*prepare("dates", usual | settings))
 

@@ -1,12 +1,10 @@
 """Tuning gives every model the same chance: as many trials of one space, each with a seed of its own."""
 
 import shutil
-from collections.abc import Callable
 from dataclasses import replace
 from math import log
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -28,24 +26,23 @@ from selfattn.tasks.dates import SPACE, Dates
 from selfattn.training.config import TrainingConfig
 
 MODELS = ("rnn-attention", "transformer")
-Measure = Callable[[Any], tuple[float | None, float]]
 
 
-def planned(**changes: Any) -> ComparisonPlan:
+def planned(**changes):
     settings = {
         "task": "dates", "command": "", "quick": False, "seeds": 5, "tuned": False, "steps": 800,
         "models": {name: PlannedModel(name, PRESETS[name].config) for name in MODELS},
         "space": ("lr=1e-3..1.6e-2:log", "batch_size=8,16"), "tuning_trials": 4, "tunings": 5,
         "read_in_a_step": {"batch_size": 16},
     }  # fmt: skip
-    return ComparisonPlan(**settings | changes)  # type: ignore[arg-type]
+    return ComparisonPlan(**settings | changes)
 
 
-def tuned(monkeypatch: pytest.MonkeyPatch, measure: Measure, **changes: Any) -> tuple[ComparisonPlan, list[Any]]:
+def tuned(monkeypatch, measure, **changes):
     """Tune models whose trials are measured by a function: the score (None: diverged) and the loss of a training."""
-    jobs: list[Any] = []
+    jobs = []
 
-    def directory(path: Path) -> Any:
+    def directory(path):
         job = next(job for job in jobs if path == Path("out") / job.path)
         valid, loss = measure(job)
         record = SimpleNamespace(train_seconds=1.0, status="diverged" if valid is None else "finished")
@@ -56,12 +53,12 @@ def tuned(monkeypatch: pytest.MonkeyPatch, measure: Measure, **changes: Any) -> 
     return tuning.tune(planned(**changes), Path("out"), jobs.extend), jobs
 
 
-def near(best: float) -> Measure:
+def near(best):
     """A model with this best rate; its score says little, its loss nothing."""
     return lambda job: (1 - abs(log(job.model.training["lr"] / best)) / 10, 1.0)
 
 
-def test_all_models_have_as_many_trials_each_with_a_seed_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_models_have_as_many_trials_each_with_a_seed_of_its_own(monkeypatch):
     plan, jobs = tuned(monkeypatch, near(0.004))
     for name in MODELS:
         trials = plan.trials[name]
@@ -79,7 +76,7 @@ def test_all_models_have_as_many_trials_each_with_a_seed_of_its_own(monkeypatch:
     assert [t.settings for t in other.trials[MODELS[0]]] != [t.settings for t in plan.trials[MODELS[0]]]
 
 
-def test_every_run_has_the_choice_of_its_tuning(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_run_has_the_choice_of_its_tuning(monkeypatch):
     plan, _ = tuned(monkeypatch, near(0.004), seeds=10)
     for run in plan.runs():
         (chosen,) = [t for t in plan.trials[run.name] if t.chosen and t.tuning == run.seed % 5]
@@ -87,7 +84,7 @@ def test_every_run_has_the_choice_of_its_tuning(monkeypatch: pytest.MonkeyPatch)
         assert run.steps == (800 if chosen.settings["batch_size"] == 16 else 1600)  # as many pairs
 
 
-def test_equal_scores_are_ordered_by_loss_and_a_diverged_trial_is_the_worst(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_equal_scores_are_ordered_by_loss_and_a_diverged_trial_is_the_worst(monkeypatch):
     plan, _ = tuned(monkeypatch, lambda job: (0.5, job.model.training["lr"]), tunings=1)
     assert plan.chosen("transformer", 1.0, 0)["lr"] == min(t.settings["lr"] for t in plan.trials["transformer"])
     lower = {"tunings": 1, "headline": Headline(better="lower")}
@@ -97,8 +94,8 @@ def test_equal_scores_are_ordered_by_loss_and_a_diverged_trial_is_the_worst(monk
     assert [trial.chosen for trial in last.trials["transformer"]] == [False, False, False, True]
 
 
-def test_every_budget_has_trials_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    def measure(job: Any) -> tuple[float, float]:
+def test_every_budget_has_trials_of_its_own(monkeypatch):
+    def measure(job):
         return near({1.0: 0.002, 0.125: 0.008}[job.amount.share])(job)
 
     plan, jobs = tuned(monkeypatch, measure, budgets=(0.125, 1.0), tunings=1, tuning_trials=16)
@@ -107,7 +104,7 @@ def test_every_budget_has_trials_of_its_own(monkeypatch: pytest.MonkeyPatch) -> 
         assert plan.chosen("transformer", budget, 0)["lr"] == pytest.approx(best, rel=0.2)
 
 
-def test_a_space_is_understood_or_refused() -> None:
+def test_a_space_is_understood_or_refused():
     models = {name: PlannedModel(name, PRESETS[name].config) for name in MODELS}
     recipe = TrainingConfig(lr=0.004)
     texts = ("lr=1e-3..1e-2:log", "batch=8,16", "dropout=0.1,0.3", "transformer:lr=1e-4..1e-2:log")
@@ -129,12 +126,10 @@ def test_a_space_is_understood_or_refused() -> None:
             preparation.check_space(text.split(), models, recipe)
 
 
-def test_tuning_is_the_default_except_in_quick_comparisons_and_with_a_rate(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_tuning_is_the_default_except_in_quick_comparisons_and_with_a_rate(tmp_path, monkeypatch):
     monkeypatch.setattr(compare_module, "steps_of", lambda *_: 1)  # without drawing an epoch
 
-    def plan_of(**changes: Any) -> ComparisonPlan:
+    def plan_of(**changes):
         few = {"models": ("rnn-attention",), "validation_items": 5, "test_items": 5}
         return make_plan(*prepare("dates", {"out": tmp_path} | few | changes))
 
@@ -160,7 +155,7 @@ def test_tuning_is_the_default_except_in_quick_comparisons_and_with_a_rate(
     assert Dates().usual_comparison()["first_seed"] + RUNS * TRIALS_TO_TARGET < 9000  # of the pilot
 
 
-def test_runs_are_compared_as_clusters_of_their_tunings(tuned: Path) -> None:
+def test_runs_are_compared_as_clusters_of_their_tunings(tuned):
     record = read_record(tuned / "results.json")
     plan = read_plan(tuned)
     assert [model.tunings for model in record.models] == [(0, 1)] * 2
@@ -174,9 +169,7 @@ def test_runs_are_compared_as_clusters_of_their_tunings(tuned: Path) -> None:
     assert sum(finding.name.startswith("validation of") for finding in checked) == 8
 
 
-def test_a_comparison_that_was_stopped_while_tuning_goes_on(
-    tuned: Path, tuned_copy: Path, settings: dict[str, Any], tuning_settings: dict[str, Any]
-) -> None:
+def test_a_comparison_that_was_stopped_while_tuning_goes_on(tuned, tuned_copy, settings, tuning_settings):
     plan = read_plan(tuned_copy)
     write_plan(tuned_copy, replace(plan, trials={}, tuned=False))
     shutil.rmtree(tuned_copy / "tuning" / "rnn-plain-trial3")

@@ -4,15 +4,12 @@ import json
 import lzma
 import shutil
 import tracemalloc
-from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from forging import differing, edit
-from small_runs import Cli
 
 from selfattn.codec import decode, encode
 from selfattn.comparison import check as sealing
@@ -29,14 +26,14 @@ REPORTS = Path(__file__).parents[2] / "docs" / "results" / "reports"
 
 
 @pytest.fixture
-def out(finished: Path, tmp_path: Path) -> Path:
+def out(finished, tmp_path):
     """A report with its archive, without the runs."""
     for name in (RESULTS, PACKED):
         shutil.copy(finished / name, tmp_path)
     return tmp_path
 
 
-def test_a_comparison_is_decoded_again_and_every_figure_agrees(finished: Path, cli: Cli) -> None:
+def test_a_comparison_is_decoded_again_and_every_figure_agrees(finished, cli):
     done = cli("verify", finished).success()
     lines = done.out.splitlines()
     assert "agrees   outputs of rnn-attention-seed6-budget0.25" in lines
@@ -45,7 +42,7 @@ def test_a_comparison_is_decoded_again_and_every_figure_agrees(finished: Path, c
     assert lines[-1].endswith("all agree")
 
 
-def test_a_published_report_is_scored_again_from_its_archive(out: Path, cli: Cli) -> None:
+def test_a_published_report_is_scored_again_from_its_archive(out, cli):
     assert differing(out) == []
     names = {finding.name for finding in verify(out)}
     assert "pairs.rnn-plain rnn-attention exact_match" in names
@@ -67,7 +64,7 @@ def test_a_published_report_is_scored_again_from_its_archive(out: Path, cli: Cli
     assert (done.code, done.out.splitlines()[-1].endswith("not equal: 3 figures")) == (1, True)
 
 
-def test_what_cannot_be_verified_is_bad_input(finished: Path, out: Path, cli: Cli) -> None:
+def test_what_cannot_be_verified_is_bad_input(finished, out, cli):
     packed = out / PACKED
     packed.write_bytes(lzma.compress(lzma.decompress(packed.read_bytes()) + bytes(512)))
     assert differing(out) == [PACKED]
@@ -80,7 +77,7 @@ def test_what_cannot_be_verified_is_bad_input(finished: Path, out: Path, cli: Cl
     assert cli("verify", finished, "--items", 0).code == 2
 
 
-def test_no_more_is_unpacked_than_any_of_ours_holds(out: Path, monkeypatch: Any) -> None:
+def test_no_more_is_unpacked_than_any_of_ours_holds(out, monkeypatch):
     monkeypatch.setattr(packed, "_LARGEST", 1 << 20)
     (out / PACKED).write_bytes(lzma.compress(bytes(96 << 20), preset=0))
     tracemalloc.start()
@@ -95,7 +92,7 @@ PUBLISHED = [*REPORTS.glob("*.json"), *REPORTS.glob("*/results.json")]
 
 
 @pytest.mark.parametrize("path", PUBLISHED, ids=lambda path: path.name)
-def test_published_reports_are_listed_with_their_plans_and_what_is_packed(path: Path) -> None:
+def test_published_reports_are_listed_with_their_plans_and_what_is_packed(path):
     record, name = read_record(path), path.stem
     seal = record.seal
     with unpack(path.with_name(f"{name}-{PACKED}")) as (_, sha256):
@@ -108,14 +105,14 @@ MADE_AGAIN = [pytest.param(path, marks=[] if path.stem == "pronunciation" else p
 
 
 @pytest.mark.parametrize("path", MADE_AGAIN, ids=lambda path: path.name)
-def test_published_reports_are_made_again(path: Path) -> None:
+def test_published_reports_are_made_again(path):
     assert differing(path) == []
 
 
-def test_who_changes_what_was_carried_over_is_seen(tmp_path: Path) -> None:
+def test_who_changes_what_was_carried_over_is_seen(tmp_path):
     """Outputs are made right, figures computed anew by the project's own code, and the hash written."""
 
-    def with_right_outputs(values: Any) -> None:
+    def with_right_outputs(values):
         for run in values["runs"]:
             for answer in run["answers"] if run["model"] == "transformer" else ():
                 answer["output"] = answer["target"]
@@ -135,7 +132,7 @@ RIGHT = [f"a {number} b" for number in range(30)]
 
 
 @pytest.fixture(scope="module")
-def judged(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def judged(tmp_path_factory):
     """Two systems with three files each, beside the report `out`."""
     folder = tmp_path_factory.mktemp("judged")
     (folder / "ref.txt").write_text("".join(f"{text}\n" for text in RIGHT))
@@ -150,7 +147,7 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def places_of(values: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+def places_of(values, place=()):
     """Yield the place of every plain value and of every list."""
     if isinstance(values, dict):
         for key, value in values.items():
@@ -162,13 +159,13 @@ def places_of(values: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, .
             yield from places_of(value, (*place, number))
 
 
-def value_at(values: Any, place: Sequence[Any]) -> Any:
+def value_at(values, place):
     for key in place:
         values = values[key]
     return values
 
 
-def changes(value: Any) -> list[Any]:
+def changes(value):
     """Return other values of the same type; of a list, a shorter one and another order; null for what is empty."""
     if isinstance(value, bool):
         return [not value]
@@ -179,7 +176,7 @@ def changes(value: Any) -> list[Any]:
     return ["x"] if value is None else [f"{value}x", *([None] if value == "" else [])]
 
 
-def unseen(results: Path, part: str = "") -> list[str]:
+def unseen(results, part=""):
     """Return the fields of a record, or of a part of it, whose change nobody sees."""
     values = json.loads(results.read_text())
     values.pop("checksum", None)
@@ -211,21 +208,21 @@ def unseen(results: Path, part: str = "") -> list[str]:
     return missed
 
 
-def findings(record: Record, again: Record) -> list[str]:
+def findings(record, again):
     return [finding.name for finding in compare_records(record, again) if finding.differences]
 
 
-def test_every_field_of_a_comparison_is_made_again(tuned: Path, finished: Path) -> None:
+def test_every_field_of_a_comparison_is_made_again(tuned, finished):
     assert unseen(tuned / RESULTS) == []
     assert unseen(finished / RESULTS, "budgets") == []
 
 
-def test_every_field_of_judged_outputs_is_made_again(judged: Path) -> None:
+def test_every_field_of_judged_outputs_is_made_again(judged):
     assert unseen(judged / "out" / RESULTS) == []
 
 
 # What such a record leaves empty cannot be filled.
-FILLED: list[dict[str, Any]] = [
+FILLED = [
     {"tunings": [0, 1, 2]}, {"parameters": 1000}, {"timing": {"train_seconds": {"mean": 1.0, "runs": [1.0]}}},
     {"gates": [{"name": "endings", "passed": False, "reason": "forged", "model": "b"}]}, {"task": "dates"},
     {"command": "selfattn compare outputs --margin abc"}, {"command": "'"},
@@ -233,9 +230,7 @@ FILLED: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("change", FILLED, ids=lambda change: str(*change))
-def test_a_record_of_judged_outputs_takes_nothing_more(
-    change: dict[str, Any], judged: Path, tmp_path: Path, cli: Cli
-) -> None:
+def test_a_record_of_judged_outputs_takes_nothing_more(change, judged, tmp_path, cli):
     """And a command that is none is a difference, not a traceback."""
     out = shutil.copytree(judged / "out", tmp_path / "out")
     of_model = {"tunings", "parameters", "timing"} & change.keys()
@@ -245,7 +240,7 @@ def test_a_record_of_judged_outputs_takes_nothing_more(
     assert "DIFFERS" in done.out
 
 
-def test_files_of_outputs_are_read_again_where_they_are(judged: Path, tmp_path: Path) -> None:
+def test_files_of_outputs_are_read_again_where_they_are(judged, tmp_path):
     assert differing(judged / "out") == []
     changes = {"b2.txt": "".join(f"{text}\n" for text in ["wrong", *RIGHT[1:]]), "train.txt": "a 1 b\n"}
     before = {name: (judged / name).read_text() for name in changes}

@@ -7,7 +7,6 @@ import subprocess
 import sys
 import xml.etree.ElementTree as ET
 from itertools import pairwise
-from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
@@ -26,13 +25,11 @@ from selfattn.results.record import read_record
 from selfattn.words.messages import LANGS
 
 
-def contents(folder: Path) -> dict[str, bytes]:
+def contents(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-def test_a_report_is_made_again_from_its_results_byte_for_byte_or_the_old_one_stays(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_report_is_made_again_from_its_results_byte_for_byte_or_the_old_one_stays(tmp_path, monkeypatch):
     first = write_report(read("dates"), tmp_path / "a" / "b")
     write_report(read_record(first.results), tmp_path / "again")
     before = contents(tmp_path / "again")
@@ -45,7 +42,7 @@ def test_a_report_is_made_again_from_its_results_byte_for_byte_or_the_old_one_st
 
 
 @pytest.mark.parametrize("lang", LANGS)
-def test_markdown_says_what_the_page_says(lang: str) -> None:
+def test_markdown_says_what_the_page_says(lang):
     dates = read("dates")
     text = markdown_of(document(dates), lang)
     lines = text.splitlines()
@@ -62,13 +59,13 @@ def test_markdown_says_what_the_page_says(lang: str) -> None:
 
 
 @given(st.text(max_size=30))
-def test_plain_text_is_one_line(text: str) -> None:
+def test_plain_text_is_one_line(text):
     assert len(plain(text).splitlines()) <= 1
 
 
 @pytest.mark.parametrize("lang", LANGS)
 @pytest.mark.parametrize("name", ["rich", "many_models", "translation"])
-def test_the_terminal_shows_verdict_table_and_path_in_80_columns(name: str, lang: str) -> None:
+def test_the_terminal_shows_verdict_table_and_path_in_80_columns(name, lang):
     record = read(name)
     text = printed(record, lang, "compare/dates/report.html")
     assert max(map(width, text.splitlines())) <= 80
@@ -82,7 +79,7 @@ def test_the_terminal_shows_verdict_table_and_path_in_80_columns(name: str, lang
 
 
 @pytest.mark.parametrize("name", ["dates", "rich"])
-def test_headings_go_down_one_level_at_a_time(name: str) -> None:
+def test_headings_go_down_one_level_at_a_time(name):
     """A page that skips a level is no outline, and documentation tools refuse it."""
     text = markdown_of(document(read(name)))
     levels = [len(line) - len(line.lstrip("#")) for line in text.splitlines() if re.match("#+ ", line)]
@@ -90,7 +87,7 @@ def test_headings_go_down_one_level_at_a_time(name: str) -> None:
     assert all(after <= before + 1 for before, after in pairwise(levels))
 
 
-def test_every_chart_is_three_files_that_need_no_style_sheet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_chart_is_three_files_that_need_no_style_sheet(tmp_path, monkeypatch):
     record = read("rich")
     files = write_figures(record, tmp_path / "new" / "folder", "ko")
     assert [path.suffix for path in files] == [".svg", ".png", ".pdf"] * (len(files) // 3)
@@ -105,7 +102,7 @@ def test_every_chart_is_three_files_that_need_no_style_sheet(tmp_path: Path, mon
     assert {path.suffix for path in write_figures(record, tmp_path)} == {".svg"}
 
 
-def test_pngs_draw_korean_letters_not_boxes() -> None:
+def test_pngs_draw_korean_letters_not_boxes():
     command = ["fc-list", ":charset=c77c d6c4"]
     if shutil.which(command[0]) is None or not subprocess.run(command, capture_output=True).stdout:
         pytest.skip("no installed font has Korean letters")
@@ -113,7 +110,7 @@ def test_pngs_draw_korean_letters_not_boxes() -> None:
     assert pictures[0] != pictures[1]
 
 
-def test_every_table_is_a_csv_file_with_the_values_of_the_record(tmp_path: Path) -> None:
+def test_every_table_is_a_csv_file_with_the_values_of_the_record(tmp_path):
     record = read("rich")
     files = write_tables(record, tmp_path)
     assert len(set(files)) == len(files) >= 5

@@ -6,7 +6,6 @@ import json
 import re
 from functools import cache
 from html.parser import HTMLParser
-from typing import Any
 
 import pytest
 import report_records
@@ -24,18 +23,18 @@ VOID = {"meta", "link", "input", "img", "br"}
 class Page(HTMLParser):
     """What a test asks of a page: balanced tags, scripts, attributes, the text of every table cell."""
 
-    def __init__(self, html: str) -> None:
+    def __init__(self, html):
         super().__init__()
-        self.stack: list[str] = []
-        self.scripts: list[tuple[dict[str, str | None], str]] = []
-        self.attributes: list[tuple[str, dict[str, str | None]]] = []
-        self.rows: list[list[str]] = []
+        self.stack = []
+        self.scripts = []
+        self.attributes = []
+        self.rows = []
         self.text = ""
         self.feed(html)
         self.close()
         assert self.stack == []
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+    def handle_starttag(self, tag, attrs):
         self.attributes.append((tag, dict(attrs)))
         if tag == "script":
             self.scripts.append((dict(attrs), ""))
@@ -46,13 +45,13 @@ class Page(HTMLParser):
         if tag not in VOID:
             self.stack.append(tag)
 
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+    def handle_startendtag(self, tag, attrs):
         self.attributes.append((tag, dict(attrs)))
 
-    def handle_endtag(self, tag: str) -> None:
+    def handle_endtag(self, tag):
         assert self.stack.pop() == tag
 
-    def handle_data(self, data: str) -> None:
+    def handle_data(self, data):
         if "script" in self.stack:
             attrs, text = self.scripts[-1]
             self.scripts[-1] = (attrs, text + data)
@@ -61,31 +60,31 @@ class Page(HTMLParser):
             if {"td", "th"} & set(self.stack):
                 self.rows[-1][-1] += data
 
-    def cells(self, first: str) -> list[list[str]]:
+    def cells(self, first):
         """All rows whose first cell is `first`, white space made plain."""
         rows = [[" ".join(cell.split()) for cell in row] for row in self.rows]
         return [row for row in rows if row and row[0] == first]
 
     @property
-    def data(self) -> Any:
+    def data(self):
         return json.loads(next(text for attrs, text in self.scripts if attrs.get("type") == "application/json"))
 
 
 @cache
-def written(name: str) -> str:
+def written(name):
     return html_of(document(report_records.read(name)))
 
 
-def page(data: dict[str, Any], lang: str = "en") -> Page:
+def page(data, lang="en"):
     return Page(html_of(document(record_from_dict(data)), lang))
 
 
 @pytest.fixture(scope="module")
-def dates() -> Page:
+def dates():
     return Page(written("dates"))
 
 
-def test_the_table_shows_the_figures_of_the_record(dates: Page) -> None:
+def test_the_table_shows_the_figures_of_the_record(dates):
     for model in report_records.read("dates").models:
         row, *_ = dates.cells(model.name)
         exact = model.metrics["exact_match"]
@@ -96,7 +95,7 @@ def test_the_table_shows_the_figures_of_the_record(dates: Page) -> None:
     assert [float(text) for text in row[6:]] == pytest.approx([time.mean for time in times if time], rel=0.05)
 
 
-def test_every_word_of_the_page_is_there_in_both_languages(dates: Page) -> None:
+def test_every_word_of_the_page_is_there_in_both_languages(dates):
     texts = dates.data["texts"]
     for tag, attributes in dates.attributes:
         if "data-w" in attributes:
@@ -107,7 +106,7 @@ def test_every_word_of_the_page_is_there_in_both_languages(dates: Page) -> None:
     assert set(dates.data["words"]["ko"]) == {key for key in catalogue("ko") if key.startswith("x.")}
 
 
-def test_it_asks_nothing_of_the_network_and_runs_only_its_own_script(dates: Page) -> None:
+def test_it_asks_nothing_of_the_network_and_runs_only_its_own_script(dates):
     html = written("dates")
     addresses = set(re.findall(r"https?://[^\"'\s)<]+", html))
     assert addresses <= {"http://www.w3.org/2000/svg"}  # the name of a language, not an address
@@ -123,7 +122,7 @@ def test_it_asks_nothing_of_the_network_and_runs_only_its_own_script(dates: Page
     assert len(html.encode()) < 3_000_000
 
 
-def test_hostile_texts_stay_texts() -> None:
+def test_hostile_texts_stay_texts():
     nasty = report_records.hostile()
     hostile = page(nasty)
     assert len(hostile.scripts) == 2
@@ -135,7 +134,7 @@ def test_hostile_texts_stay_texts() -> None:
     assert hostile.data["explorer"]["examples"][0]["format"] == visible(nasty["command"])
 
 
-def test_a_section_without_anything_to_show_is_left_out() -> None:
+def test_a_section_without_anything_to_show_is_left_out():
     data = report_records.dates()
     for model in data["models"]:
         for name in ("timing", "curves", "config", "run_dirs", "summary", "source"):
@@ -149,7 +148,7 @@ def test_a_section_without_anything_to_show_is_left_out() -> None:
     assert {link.removeprefix("#") for link in links} <= targets
 
 
-def test_every_id_is_there_once_and_every_reference_finds_it() -> None:
+def test_every_id_is_there_once_and_every_reference_finds_it():
     for name in ("rich", "many_models", "hostile"):
         attributes_of_all = Page(written(name)).attributes
         ids = [attributes["id"] for _, attributes in attributes_of_all if "id" in attributes]

@@ -23,7 +23,7 @@ from selfattn.report.numbers import (
     value_text,
 )
 from selfattn.report.pictures import Signs, curves
-from selfattn.results.quality import Estimate, Unit
+from selfattn.results.quality import Estimate
 from selfattn.results.record import MeanOverRuns
 
 estimates = st.lists(st.floats(0, 1), min_size=3, max_size=3).map(sorted).map(lambda s: Estimate(s[1], s[0], s[2]))
@@ -38,20 +38,20 @@ estimates = st.lists(st.floats(0, 1), min_size=3, max_size=3).map(sorted).map(la
         ((0.25,), "25.00 % [–]"), ((), "–"), ((27.31, 26.18, 28.39), "27.3 [26.1, 28.4]"), ((27.31,), "27.3 [–]"),
     ],
 )  # fmt: skip
-def test_qualities_with_their_intervals(estimate: tuple[float, ...], shown: str) -> None:
-    kind: Unit = "points" if estimate and estimate[0] > 1 else "share"
+def test_qualities_with_their_intervals(estimate, shown):
+    kind = "points" if estimate and estimate[0] > 1 else "share"
     assert estimate_text(Estimate(*estimate) if estimate else None, kind).replace("\u00a0", " ") == shown
 
 
 @given(st.floats(0, 1))
-def test_a_p_is_never_shown_as_nothing(p: float) -> None:
+def test_a_p_is_never_shown_as_nothing(p):
     sign, number = p_text(p).split("\u00a0")
     assert (sign == "<") == (p < 0.001)
     assert Decimal(number) > 0
 
 
 @given(estimates)
-def test_what_is_shown_covers_what_was_computed(estimate: Estimate) -> None:
+def test_what_is_shown_covers_what_was_computed(estimate):
     low, high = (Decimal(text) for text in re.findall(r"[\d.]+", interval_text(estimate)))
     assert low <= Decimal(str(estimate.low)) * 100
     assert high >= Decimal(str(estimate.high)) * 100
@@ -60,11 +60,11 @@ def test_what_is_shown_covers_what_was_computed(estimate: Estimate) -> None:
 
 
 @given(st.floats(0, 1, exclude_min=True, exclude_max=True), st.integers(0, 3))
-def test_only_all_is_100_and_only_nothing_is_0(share: float, places: int) -> None:
+def test_only_all_is_100_and_only_nothing_is_0(share, places):
     assert 0 < Decimal(value_text(share, "share", places).split("\u00a0")[0]) < 100
 
 
-def test_amounts_and_counts() -> None:
+def test_amounts_and_counts():
     assert [amount(x) for x in (0, 0.00123, 1.0, 9.96, 12.5, 99.5)] == ["0", "0.0012", "1.0", "10.0", "12", "100"]
     assert (share_text(None), share_text(0.442), measure_text(None)) == ("–", "44.2\u00a0%", "–")
     shown = [compact(n).replace("\u00a0", " ") for n in (950, 1000, 1_620_000.4, 2 * 10**9)]
@@ -72,7 +72,7 @@ def test_amounts_and_counts() -> None:
     assert measure_text(MeanOverRuns(41.2, (39.0, 44.1))).replace("\u00a0", " ") == "41 (39–44)"
 
 
-def test_an_axis_is_linear_unless_all_that_is_drawn_lies_above_90_percent() -> None:
+def test_an_axis_is_linear_unless_all_that_is_drawn_lies_above_90_percent():
     assert quality_scale([0.48, 0.999], 1000) == quality_scale([0.9, 0.999], 1000) == quality_scale([], 1000) == Scale()
     scale = quality_scale([0.93, 0.9995], 5000)
     assert [mark for _, mark in scale.ticks] == ["90", "99", "99.9", "100"]
@@ -84,13 +84,13 @@ scales = st.sampled_from([Scale(), Scale(floor=1e-4), Scale(floor=0.005), Scale(
 
 
 @given(st.floats(0, 1), st.floats(0, 1), scales)
-def test_scales_keep_the_order_and_stay_on_the_axis(a: float, b: float, scale: Scale) -> None:
+def test_scales_keep_the_order_and_stay_on_the_axis(a, b, scale):
     low, high = sorted((a, b))
     assert 0 <= scale.place(low) <= scale.place(high) <= 1
 
 
 @pytest.mark.parametrize(("highest", "top"), [(27.3, 30), (61.0, 80), (9.1, 10), (0.7, 0.8), (99.0, 100), (0.0, 100)])
-def test_points_have_an_axis_up_to_the_best(highest: float, top: float) -> None:
+def test_points_have_an_axis_up_to_the_best(highest, top):
     scale = quality_scale([highest], 1000, "points")
     assert scale.top == pytest.approx(top)
     assert scale.place(0) == 0
@@ -101,7 +101,7 @@ def test_points_have_an_axis_up_to_the_best(highest: float, top: float) -> None:
 @pytest.mark.parametrize(
     ("places", "marks"), [((0, 1), ["0", "1"]), ((0, 0.5, 1), ["0", "0.2", "0.4", "0.6", "0.8", "1"])]
 )
-def test_marks_are_whole_where_all_points_stand_at_whole_numbers(places: tuple[float, ...], marks: list[str]) -> None:
+def test_marks_are_whole_where_all_points_stand_at_whole_numbers(places, marks):
     chart = Chart("c", "", (ChartLine("m", tuple(Spot(x, 0.5) for x in places)),), Scale(), "kind")
     drawn = curves(chart, Signs(["m"]))
     assert [text for _, text in drawn.ticks] == marks

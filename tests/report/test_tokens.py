@@ -23,23 +23,23 @@ from selfattn.report.pictures import pieces, shown, visual_order
         ("", ""),
     ],
 )
-def test_lines_stand_as_they_are_read(text: str, seen: str) -> None:
+def test_lines_stand_as_they_are_read(text, seen):
     tokens = list(text)
     assert "".join(tokens[k] for k in visual_order(tokens)) == seen
 
 
 @given(st.lists(st.text(max_size=3), max_size=20))
-def test_the_visual_order_holds_every_token_once(tokens: list[str]) -> None:
+def test_the_visual_order_holds_every_token_once(tokens):
     assert sorted(visual_order(tokens)) == list(range(len(tokens)))
 
 
-def test_what_cannot_be_seen_gets_a_sign() -> None:
+def test_what_cannot_be_seen_gets_a_sign():
     tokens = [" ", "<eos>", "<bos>", "<unk>", "\u00a0", "\u200f", "\x07", "\u0301", "a", "년"]
     assert [shown(token) for token in tokens] == ["␣", "⏎", "⊢", "□", "⍽", "⇠", "▫", "◌\u0301", "a", "년"]
 
 
 @given(st.text(max_size=12), st.text(max_size=12))
-def test_pieces_make_up_both_texts(prediction: str, target: str) -> None:
+def test_pieces_make_up_both_texts(prediction, target):
     parts = pieces(prediction, target)
     assert "".join(text for kind, text in parts if kind != "missing") == prediction
     if len(prediction) != len(target):

@@ -16,15 +16,15 @@ from selfattn.report.text import markdown_of
 from selfattn.report.verdict import badges, verdict
 from selfattn.report.write import document
 from selfattn.results.plan import parse_axis
-from selfattn.results.record import Model, Record, Tuning, TuningTrial
+from selfattn.results.record import Tuning, TuningTrial
 
 SPACE = {"lr": "0.001..0.016:log", "batch_size": "4,8"}
 
 
-def trials_of(model: Model, tunings: int = 3, each: int = 4) -> tuple[TuningTrial, ...]:
+def trials_of(model, tunings=3, each=4):
     """Trials whose score falls with the distance of the rate from 0.004."""
     axes = [parse_axis(f"{name}={text}") for name, text in SPACE.items()]
-    trials: list[TuningTrial] = []
+    trials = []
     for number, point in enumerate(draw_points(axes, tunings * each, seed=0)):
         score = max(0.0, 1 - abs(np.log2(point["lr"] / 0.004)) / 2)
         trials.append(TuningTrial(point, 10_000 + number, score, 1.0, loss=1.0, tuning=number // each))
@@ -33,22 +33,22 @@ def trials_of(model: Model, tunings: int = 3, each: int = 4) -> tuple[TuningTria
 
 
 @pytest.fixture
-def tuned() -> Record:
+def tuned():
     record = read("rich")
     models = [replace(model, trials=trials_of(model), tunings=(0, 1, 2)) for model in record.models]
     spaces = {model.name: SPACE for model in models}
     return replace(record, models=tuple(models), tuning=Tuning(4, 3, 10_000, spaces))
 
 
-def test_the_expected_best_is_the_mean_of_all_draws() -> None:
+def test_the_expected_best_is_the_mean_of_all_draws():
     scores = [0.1, 0.4, 0.4, 0.9]
     for better, best in (("higher", max), ("lower", min)):
         for number in (1, 2, 3):
             mean = fmean(best(draw) for draw in product(scores, repeat=number))
-            assert expected_best(scores, better)[number - 1] == pytest.approx(mean)  # type: ignore[arg-type]
+            assert expected_best(scores, better)[number - 1] == pytest.approx(mean)
 
 
-def test_a_tuned_report_shows_trials_and_sensitivity(tuned: Record) -> None:
+def test_a_tuned_report_shows_trials_and_sensitivity(tuned):
     blocks = rates_section(tuned)
     (chart,) = [block for block in blocks if isinstance(block, Chart)]
     first = chart.lines[0].spots
@@ -59,15 +59,15 @@ def test_a_tuned_report_shows_trials_and_sensitivity(tuned: Record) -> None:
     assert max(middle) == middle[1]  # the best rate is in the middle third
 
 
-def test_the_first_screen_says_how_models_were_made_and_tuned(tuned: Record) -> None:
+def test_the_first_screen_says_how_models_were_made_and_tuned(tuned):
     said = [badge.text.say("en") for badge in badges(tuned)]
     assert "lr, batch_size tuned for each model, 3 times" in said
     assert verdict(tuned).lead.say("en").startswith("Not told apart. ")
     (table,) = made_of(tuned)
-    assert [column.head.key for column in table.columns][1:] == [  # type: ignore[union-attr]
+    assert [column.head.key for column in table.columns][1:] == [
         "made.layers", "made.width", "made.steps", "made.batch", "made.epochs",
     ]  # fmt: skip
-    apart = replace(tuned.tuning, space={**tuned.tuning.space, "transformer": {"lr": "0.1,0.2"}})  # type: ignore[union-attr,type-var]
+    apart = replace(tuned.tuning, space={**tuned.tuning.space, "transformer": {"lr": "0.1,0.2"}})
     assert "the models were tuned over different spaces" in [
         b.text.say("en") for b in badges(replace(tuned, tuning=apart))
     ]

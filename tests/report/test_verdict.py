@@ -1,9 +1,7 @@
 """The verdict says what the numbers of the record say, and nothing else."""
 
 import re
-from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from report_records import read
@@ -16,28 +14,28 @@ from selfattn.report.sections.quality import pair_table, statistics_section
 from selfattn.report.verdict import badges, limits, origin, question, standing, verdict
 from selfattn.results.plan import AtBudget, Budgets
 from selfattn.results.quality import BudgetDifference, Crossing, Estimate
-from selfattn.results.record import Gate, HeadScore, HeadScores, Record, TuningTrial
+from selfattn.results.record import Gate, HeadScore, HeadScores, TuningTrial
 from selfattn.results.subject import NO_SUBJECT
 from selfattn.words.messages import SOURCE, Message, catalogue, name_key
 
 
 @pytest.fixture
-def rich() -> Record:
+def rich():
     return read("rich")
 
 
-def said(record: Record, lang: str = "en") -> str:
+def said(record, lang="en"):
     """The lead and every other sentence of the answer."""
     answer = verdict(record)
     sentences = (answer.lead, *answer.others, *answer.aside, *limits(record))
     return " ".join(sentence.say(lang) for sentence in sentences).replace("\u00a0", " ")
 
 
-def lead(record: Record) -> str:
+def lead(record):
     return verdict(record).lead.say("en").replace("\u00a0", " ")
 
 
-def texts(block: Any, lang: str = "en") -> str:
+def texts(block, lang="en"):
     """All that a block says."""
     if isinstance(block, Message):
         return block.say(lang)
@@ -46,7 +44,7 @@ def texts(block: Any, lang: str = "en") -> str:
     return " ".join(texts(part, lang) for part in block) if isinstance(block, tuple | list) else str(block)
 
 
-def test_languages_that_are_unknown_are_left_out(rich: Record) -> None:
+def test_languages_that_are_unknown_are_left_out(rich):
     shown = []
     for languages in (("en", "de"), ("und", "und"), ("und", "de")):
         settings = dict(zip(("source_language", "target_language"), languages, strict=True))
@@ -54,22 +52,22 @@ def test_languages_that_are_unknown_are_left_out(rich: Record) -> None:
     assert [parts[0] for parts in shown] == ["en → de", rich.created[:10], "→ de"]
 
 
-def only(record: Record, *names: str) -> Record:
+def only(record, *names):
     pairs = tuple(test for test in record.pairs if {test.first, test.second} <= set(names))
     models = tuple(model for model in record.models if model.name in names)
     return replace(record, models=models, pairs=pairs)
 
 
-def with_models(record: Record, **changes: dict[str, Any]) -> Record:
+def with_models(record, **changes):
     """The record with other fields of some models (dashes in names as underscores)."""
     models = (replace(model, **changes.get(model.name.replace("-", "_"), {})) for model in record.models)
     return replace(record, models=tuple(models))
 
 
-def with_pair(record: Record, **changes: Any) -> Record:
+def with_pair(record, **changes):
     """The record with another test of the two models with attention, from the Transformer's side."""
 
-    def tests() -> Iterator[Any]:
+    def tests():
         for test in record.pairs:
             if {test.first, test.second} == {"transformer", "rnn-attention"}:
                 test = replace(test if test.first == "transformer" else test.swapped(), **changes)
@@ -78,11 +76,11 @@ def with_pair(record: Record, **changes: Any) -> Record:
     return replace(record, pairs=tuple(tests()))
 
 
-def badge_texts(record: Record) -> list[tuple[str, str]]:
+def badge_texts(record):
     return [(badge.kind, badge.text.say("en")) for badge in badges(record)]
 
 
-def test_the_question_is_about_the_pair_and_its_size(rich: Record) -> None:
+def test_the_question_is_about_the_pair_and_its_size(rich):
     assert question(rich).say("en") == (
         "Does a Transformer convert dates better than an RNN with attention of the same size?"
     )
@@ -111,18 +109,18 @@ GAP = "(difference 0.02 [−0.07, 0.11] points, 3 runs each)."
         ),
     ],
 )
-def test_the_answer_states_scores_test_and_condition(rich: Record, changes: dict[str, Any], answer: str) -> None:
+def test_the_answer_states_scores_test_and_condition(rich, changes, answer):
     assert lead(with_pair(rich, **changes)) == answer
 
 
-def test_a_difference_too_wide_to_mean_anything_is_not_shown(rich: Record) -> None:
+def test_a_difference_too_wide_to_mean_anything_is_not_shown(rich):
     wide = with_pair(rich, difference=-0.05, low=-0.58, high=0.49)
     assert lead(wide).endswith("(the difference cannot be estimated from 3 runs).")
     cells = [texts(row.cells[2]) for row in pair_table(wide, "exact_match").rows]
     assert cells.count("cannot be estimated from 3 runs") == 1
 
 
-def test_an_open_answer_says_how_many_runs_would_settle_it(rich: Record) -> None:
+def test_an_open_answer_says_how_many_runs_would_settle_it(rich):
     gap = {"difference": 0.0185, "low": -0.003, "high": 0.04, "p_holm": 0.17, "separated": True}
     runs = {"transformer": (0.99, 0.999, 0.98), "rnn_attention": (0.96, 0.99, 0.97)}
     models = {name: {"metrics": {"exact_match": Estimate(sum(r) / 3, 0.9, 1.0, r)}} for name, r in runs.items()}
@@ -131,7 +129,7 @@ def test_an_open_answer_says_how_many_runs_would_settle_it(rich: Record) -> None
     assert "어느 쪽이 나은지 판단할 수 없습니다" in said(with_pair(rich, **gap), "ko")
 
 
-def test_one_run_of_each_decides_nothing() -> None:
+def test_one_run_of_each_decides_nothing():
     record = read("dates")
     assert lead(record).endswith("cannot show whether the gap is chance; at least 3 of each are needed.")
     assert "With and without attention the models are not told apart" in said(record)
@@ -142,7 +140,7 @@ def test_one_run_of_each_decides_nothing() -> None:
     assert ("note", "one run each") in badge_texts(record)
 
 
-def test_metrics_that_disagree_are_named() -> None:
+def test_metrics_that_disagree_are_named():
     record = read("translation")
     assert "do not agree" not in said(record)
     turned = tuple(test.swapped() if test.metric == "chrf" else test for test in record.pairs)
@@ -151,7 +149,7 @@ def test_metrics_that_disagree_are_named() -> None:
     assert sentence in said(replace(record, pairs=other))
 
 
-def test_many_models_have_a_best_or_equals(rich: Record) -> None:
+def test_many_models_have_a_best_or_equals(rich):
     three = only(rich, "rnn-plain", "rnn-peeky", "transformer")
     assert lead(three).startswith(f"{CONDITION}transformer 99.96 % [99.88, 100.00] is best in exact match; next is")
     same = tuple(replace(test, word="not told apart") for test in three.pairs)
@@ -163,7 +161,7 @@ def test_many_models_have_a_best_or_equals(rich: Record) -> None:
     assert standing(lower, ranked(lower)[0]).say("en") == "best mean"
 
 
-def test_a_margin_says_where_the_difference_lies(rich: Record) -> None:
+def test_a_margin_says_where_the_difference_lies(rich):
     tested = with_pair(rich, word="better", difference=0.02, low=0.008, high=0.03)
     assert "margin" not in said(tested)
     assert "may be smaller than the stated margin of 1 points." in said(replace(tested, margin=1.0))
@@ -173,26 +171,26 @@ def test_a_margin_says_where_the_difference_lies(rich: Record) -> None:
     ("word", "sentence"),
     [("worse", "Attention is worth 35.7 [33.5, 37.8] points: the RNN"), ("better", "Attention does not help here")],
 )
-def test_what_attention_is_worth(rich: Record, word: Any, sentence: str) -> None:
+def test_what_attention_is_worth(rich, word, sentence):
     pairs = tuple(replace(test, word=word) if test.first in ("rnn-plain", "rnn-peeky") else test for test in rich.pairs)
     assert sentence in said(replace(rich, pairs=pairs))
 
 
 @pytest.mark.parametrize(("training", "badge"), [({"lr": 0.1}, "given"), ({}, "one learning rate for all")])
-def test_rates_that_were_not_tuned_are_said(rich: Record, training: dict[str, float], badge: str) -> None:
+def test_rates_that_were_not_tuned_are_said(rich, training, badge):
     bare = {"trials": (), "config": {"training": training}}
     record = with_models(replace(rich, tuning=None), **{model.name.replace("-", "_"): bare for model in rich.models})
     assert any(kind == "note" and badge in text and "not tuned" in text for kind, text in badge_texts(record))
     assert "not tuned" in lead(record)
 
 
-def test_the_amount_of_training_is_that_of_the_runs(rich: Record) -> None:
+def test_the_amount_of_training_is_that_of_the_runs(rich):
     assert "After 5.29 M target tokens" in lead(replace(rich, settings={"max_steps": 7}))
     shorter = tuple(replace(c, points=c.points[:3]) for c in rich.models[-1].curves)
     assert "After 1.32 M–5.29 M target tokens" in lead(with_models(rich, transformer={"curves": shorter}))
 
 
-def test_few_runs_that_all_succeed_leave_failures_open(rich: Record) -> None:
+def test_few_runs_that_all_succeed_leave_failures_open(rich):
     names = ", ".join(model.name for model in rich.models)
     assert f"No training of {names} failed. From 3 runs, a failure rate of up to 63 %" in said(rich)
     bad = with_models(rich, transformer={"failed": (1,)})
@@ -204,7 +202,7 @@ def test_few_runs_that_all_succeed_leave_failures_open(rich: Record) -> None:
     assert "학습에 실패한 실행: transformer 1/3" in said(bad, "ko")
 
 
-def test_the_primary_comparison_is_named_and_the_rest_is_exploratory(rich: Record) -> None:
+def test_the_primary_comparison_is_named_and_the_rest_is_exploratory(rich):
     primary = {"transformer", "rnn-attention"}
     pairs = tuple(replace(pair, primary={pair.first, pair.second} == primary) for pair in rich.pairs)
     named = replace(rich, pairs=pairs)
@@ -214,8 +212,8 @@ def test_the_primary_comparison_is_named_and_the_rest_is_exploratory(rich: Recor
     assert "tested alone. The other 5 pairs of the metric are exploratory" in texts(statistics_section(named))
 
 
-def test_a_budget_where_all_runs_lie_apart_is_not_called_chance(rich: Record) -> None:
-    def at(budget: float, high: tuple[float, ...]) -> AtBudget:
+def test_a_budget_where_all_runs_lie_apart_is_not_called_chance(rich):
+    def at(budget, high):
         models = {"transformer": Estimate(0.8, runs=high), "rnn-attention": Estimate(0.5, runs=(0.4, 0.5, 0.6))}
         return AtBudget(budget, models, 10, 10, difference=BudgetDifference(budget, 0.3, -0.1, 0.7))
 
@@ -229,7 +227,7 @@ def test_a_budget_where_all_runs_lie_apart_is_not_called_chance(rich: Record) ->
     assert "gets 50.00 % right, the Transformer 80.00 % (difference 30 [20, 40] points, 3 runs each)." in other
 
 
-def test_a_gate_that_failed_stops_the_verdict(rich: Record) -> None:
+def test_a_gate_that_failed_stops_the_verdict(rich):
     gate = Gate("causal", False, "logits move by 2.31", model="transformer", value=2.31, limit=0.0)
     record = replace(rich, gates=(*rich.gates, gate))
     assert verdict(record).stopped
@@ -244,7 +242,7 @@ def test_a_gate_that_failed_stops_the_verdict(rich: Record) -> None:
     assert lead(overlapping).startswith("Not comparable: The gate “overlap” did not pass: 500 of 5,000")
 
 
-def test_a_model_that_the_verdict_is_not_about_is_set_aside(rich: Record) -> None:
+def test_a_model_that_the_verdict_is_not_about_is_set_aside(rich):
     gate = Gate("repetition", False, "all outputs are the same", model="rnn-plain")
     record = replace(rich, gates=(*rich.gates, gate))
     answer = verdict(record)
@@ -259,7 +257,7 @@ def test_a_model_that_the_verdict_is_not_about_is_set_aside(rich: Record) -> Non
     assert verdict(replace(many, gates=alone)).stopped
 
 
-def test_a_model_below_published_results_stays_in_the_verdict(rich: Record) -> None:
+def test_a_model_below_published_results_stays_in_the_verdict(rich):
     [name] = {gate.name for gate in rich.gates if gate.name.startswith("published")}
     below = Gate(name, False, "exact_match 0.9, at least 0.95 expected (an RNN)", model="transformer", note=True)
     record = replace(rich, gates=(*rich.gates, below, replace(below, seed=1)))
@@ -274,7 +272,7 @@ def test_a_model_below_published_results_stays_in_the_verdict(rich: Record) -> N
     assert (verdict(little).aside, badges(little)[0].kind) == ((), "ok")
 
 
-def test_badges_tell_how_far_the_verdict_can_be_believed(rich: Record) -> None:
+def test_badges_tell_how_far_the_verdict_can_be_believed(rich):
     assert badge_texts(rich) == [
         ("ok", "all 29 checks passed"), ("ok", "parameters without embeddings: equal within 0.73 %"),
         ("ok", "3 runs each"), ("note", "lr tuned once for each model: luck of the tuning is in no interval"),
@@ -288,7 +286,7 @@ def test_badges_tell_how_far_the_verdict_can_be_believed(rich: Record) -> None:
     assert ("warn", "parameters without embeddings: up to 99 % apart") in badge_texts(apart)
 
 
-def test_sizes_of_every_model_stand_in_one_table(rich: Record) -> None:
+def test_sizes_of_every_model_stand_in_one_table(rich):
     (table,) = [block for block in fairness_section(rich) if getattr(block, "name", "") == "matching"]
     assert len(table.rows) == len(rich.models) + 1
     last = [texts(cell) for cell in table.rows[-1].cells]
@@ -296,7 +294,7 @@ def test_sizes_of_every_model_stand_in_one_table(rich: Record) -> None:
     assert (last[0], last[4], last[-1]) == ("largest ÷ smallest", "1.00", f"{max(seconds) / min(seconds):.2f}")
 
 
-def test_what_each_head_is_worth_stands_in_a_table_and_a_picture(rich: Record) -> None:
+def test_what_each_head_is_worth_stands_in_a_table_and_a_picture(rich):
     assert heads_section(rich) == ()
     heads = (HeadScore("a", 0, 0.6, -0.2, 0.2), HeadScore("b", 0, 0.8, 0.0, 1.0), HeadScore("b", 1, 0.2, -0.6, 0.01))
     scores = HeadScores("exact_match", "share", "", 200, 0.8, "zero", heads)
@@ -315,12 +313,12 @@ def test_what_each_head_is_worth_stands_in_a_table_and_a_picture(rich: Record) -
     assert len(heads_section(replace(rich, models=(replace(first, heads=alone), *others)))) == 2
 
 
-def test_the_head_of_each_step_is_named(rich: Record) -> None:
+def test_the_head_of_each_step_is_named(rich):
     model = rich.models[-1]
     assert model.alignment
     writes, reads = ((head.layer, head.head or 0) for head in model.alignment.heads[:2])
 
-    def chosen(**places: tuple[int, int]) -> list[str]:
+    def chosen(**places):
         other = replace(rich, models=(replace(model, alignment=replace(model.alignment, **places)),))
         table = next(block for block in alignment_section(other) if getattr(block, "name", "") == "alignment")
         return [texts(line.cells[1]) for line in table.rows]
@@ -332,8 +330,8 @@ def test_the_head_of_each_step_is_named(rich: Record) -> None:
     assert chosen(best=writes, best_shifted=writes)[0] == f"best at both: layer {writes[0]}, head {writes[1]}"
 
 
-def test_a_setting_at_the_edge_of_the_space_is_said(rich: Record) -> None:
-    def with_best(lr: float) -> str:
+def test_a_setting_at_the_edge_of_the_space_is_said(rich):
+    def with_best(lr):
         trials = tuple(TuningTrial({"lr": rate}, 0, 0.9, 1.0, rate == lr) for rate in (0.002, 0.008, 0.064))
         return texts(fairness_section(with_models(only(rich, "rnn-plain"), rnn_plain={"trials": trials})))
 
@@ -342,7 +340,7 @@ def test_a_setting_at_the_edge_of_the_space_is_said(rich: Record) -> None:
     assert edge not in with_best(0.008)
 
 
-def test_a_difference_has_the_unit_of_its_metric_and_a_plain_number_its_name(rich: Record) -> None:
+def test_a_difference_has_the_unit_of_its_metric_and_a_plain_number_its_name(rich):
     number = replace(rich, headline=replace(rich.headline, metric="perplexity", kind="number"))
     assert difference_unit(number).say("en") == "in perplexity"
     assert difference_unit(number).say("ko") == f"({headline_name(number).say('ko')})"
@@ -351,7 +349,7 @@ def test_a_difference_has_the_unit_of_its_metric_and_a_plain_number_its_name(ric
     assert texts(pair_table(plain, "edits").columns[2].head) == "difference [interval]"
 
 
-def test_a_korean_report_says_in_korean_what_the_built_in_models_are(rich: Record) -> None:
+def test_a_korean_report_says_in_korean_what_the_built_in_models_are(rich):
     for name, preset in PRESETS.items():
         assert catalogue(SOURCE)[name_key("preset", name)] == preset.summary
     known = with_models(rich, transformer={"summary": PRESETS["transformer"].summary, "preset": "transformer"})

@@ -3,7 +3,6 @@
 import ast
 import json
 import re
-from collections.abc import Iterable
 from dataclasses import fields
 from importlib import resources
 from pathlib import Path
@@ -11,7 +10,6 @@ from typing import get_args, get_type_hints
 
 import pytest
 import report_records
-from babel.messages import Message as Entry
 from babel.messages.pofile import read_po
 
 from selfattn.errors import UserError
@@ -42,13 +40,13 @@ PLURAL = r"{(\w+)\?([^{}|]+)\|([^{}|]+)}"
 NO_KEYS = {"report.md", "report.html", "page.js", "report.css", "plan.seal"}  # files, and a field of records
 
 
-def sources() -> list[Path]:
+def sources():
     """The code and the templates that say something of the report's catalogue."""
     places = [*REPORT.rglob("*.py"), *(REPORT / "templates").iterdir(), VIEW, *PROGRESS]
     return [*places, PACKAGE / "runs" / "evaluate.py"]
 
 
-def literals(paths: Iterable[Path]) -> set[str]:
+def literals(paths):
     """All texts that stand in quotes in the code and the templates."""
     texts = set[str]()
     for path in paths:
@@ -61,19 +59,19 @@ def literals(paths: Iterable[Path]) -> set[str]:
     return texts
 
 
-def test_there_are_english_and_korean() -> None:
+def test_there_are_english_and_korean():
     assert LANGS == ("en", "ko")
     with pytest.raises(UserError, match=r"language 'tlh': there is no catalogue of it; choose one of en, ko"):
         catalogue("tlh")
 
 
-def entries(path: Path) -> list[Entry]:
+def entries(path):
     with path.open("rb") as file:
         return [entry for entry in read_po(file, abort_invalid=True) if entry.id]
 
 
 @pytest.mark.parametrize("path", CATALOGUES, ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_catalogues_are_well_formed_and_translate_the_same_texts(path: Path) -> None:
+def test_catalogues_are_well_formed_and_translate_the_same_texts(path):
     lang, raw, messages = path.parent.name, path.read_text(encoding="utf-8"), entries(path)
     # babel would swallow what stands twice
     assert raw.count("\nmsgctxt ") == raw.count("\nmsgid ") - 1 == len(messages)
@@ -95,7 +93,7 @@ def test_catalogues_are_well_formed_and_translate_the_same_texts(path: Path) -> 
         assert text != english or english in NAMES or not re.search("[A-Za-z]{3}", bare), entry.context
 
 
-def test_every_key_of_the_report_stands_in_the_code_as_it_is_and_every_key_in_the_code_has_a_text() -> None:
+def test_every_key_of_the_report_stands_in_the_code_as_it_is_and_every_key_in_the_code_has_a_text():
     keys = set(catalogue(SOURCE))
     of_names = {key for key in keys if key.startswith(tuple(name_key(kind, "") for kind in get_args(NameKind)))}
     assert sorted(keys - of_names - literals(sources()) - expanded(COMPOSED)) == [], "nobody asks for these"
@@ -107,7 +105,7 @@ def test_every_key_of_the_report_stands_in_the_code_as_it_is_and_every_key_in_th
     assert sorted(requested - set(LANGS) - set(get_args(NameKind)) - keys - NO_KEYS) == []
 
 
-def test_every_name_with_a_text_is_given_by_the_code() -> None:
+def test_every_name_with_a_text_is_given_by_the_code():
     """The catalogue has no text for a metric, a gate or a part of the test that there is no longer."""
     names = set[str]()
     for key in catalogue(SOURCE):
@@ -120,7 +118,7 @@ def test_every_name_with_a_text_is_given_by_the_code() -> None:
     assert sorted(names - composed - literals(PACKAGE.rglob("*.py")) - set(PRESETS)) == []
 
 
-def test_every_key_of_the_page_of_claims_stands_in_the_code_as_it_is() -> None:
+def test_every_key_of_the_page_of_claims_stands_in_the_code_as_it_is():
     claims = PACKAGE / "claims"
     words = read_words(claims / "words", "page")[SOURCE]
     composed_keys = expanded(COMPOSED_OF_CLAIMS)
@@ -129,7 +127,7 @@ def test_every_key_of_the_page_of_claims_stands_in_the_code_as_it_is() -> None:
     assert sorted(set(words) - named - composed_keys) == []
 
 
-def test_every_key_of_the_demo_page_stands_in_the_code_as_it_is_and_every_key_in_the_code_has_a_text() -> None:
+def test_every_key_of_the_demo_page_stands_in_the_code_as_it_is_and_every_key_in_the_code_has_a_text():
     demo = PACKAGE / "demo"
     words = read_words(demo / "words", "page")[SOURCE]
     places = [demo / "templates" / "page.js", demo / "templates" / "page.html.j2", demo / "page.py"]
@@ -141,7 +139,7 @@ def test_every_key_of_the_demo_page_stands_in_the_code_as_it_is_and_every_key_in
 
 # Keys that a word of a record ends, with the words that can stand there.
 BUDGETS = get_type_hints(Budgets)["unit"]
-COMPOSED: dict[str, tuple[str, ...]] = {
+COMPOSED = {
     "agreement.{}": models._AGREEMENT,
     "against.{}": tuple(training._SPENT),
     "alignment.{}": (*models._ALIGNMENT, *models._AGAINST_SPANS.values()),
@@ -165,11 +163,11 @@ COMPOSED: dict[str, tuple[str, ...]] = {
 COMPOSED_OF_CLAIMS = {"verdict.{}": get_args(Finding), "need.{}": get_args(Need)}
 
 
-def expanded(forms: dict[str, tuple[str, ...]]) -> set[str]:
+def expanded(forms):
     return {form.format(word) for form, words in forms.items() for word in words}
 
 
-def composed(path: Path) -> set[str]:
+def composed(path):
     """The texts of a file that are a name with a point before one value, which stands as {}."""
     forms = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -179,7 +177,7 @@ def composed(path: Path) -> set[str]:
     return forms
 
 
-def test_every_key_that_is_composed_is_listed() -> None:
+def test_every_key_that_is_composed_is_listed():
     """A search does not find a composed key: so each is one name before a word of a record, and stands above."""
     forms = set[str]().union(*(composed(path) for path in sources() if path.suffix == ".py"))
     families = {key.partition(".")[0] for key in catalogue(SOURCE) if "." in key}
@@ -194,20 +192,20 @@ def test_every_key_that_is_composed_is_listed() -> None:
         assert re.findall(r'say\(`|say\("[^"]*"\s*\+|words\[[^]]*\]\["', script) == [], path
 
 
-def test_a_count_of_one_has_its_noun_in_the_singular() -> None:
+def test_a_count_of_one_has_its_noun_in_the_singular():
     said = {count: message("evaluate.cut", count=count).say("en").partition(" cut")[0] for count in ("0", "1", "1,001")}
     assert said == {"0": "0 outputs", "1": "1 output", "1,001": "1,001 outputs"}
     assert message("more", count=1).say("ko") == message("more", count=2).say("ko").replace("2", "1")
 
 
 @pytest.mark.parametrize("task", ["dates", "translation", "lm"])
-def test_tasks_bring_words_of_their_own(task: str) -> None:
+def test_tasks_bring_words_of_their_own(task):
     found = read_words(PACKAGE / "tasks" / "words", task)
     assert set(found) == set(LANGS)
     assert {key for texts in found.values() for key in texts} <= set(catalogue(SOURCE)), "words that nobody asks for"
 
 
-def test_words_of_a_record_go_before_the_catalogue_and_english_stands_in() -> None:
+def test_words_of_a_record_go_before_the_catalogue_and_english_stands_in():
     subject = Subject(words={"en": {"items": "{count} riddles"}})
     own = {lang: texts["items"] for lang, texts in subject.words.items()}
     assert Message("items", {"count": 3}, own).say("en") == "3 riddles"
@@ -217,7 +215,7 @@ def test_words_of_a_record_go_before_the_catalogue_and_english_stands_in() -> No
         message("no such key").say("en")
 
 
-def test_korean_writes_no_space_before_a_percent_sign() -> None:
+def test_korean_writes_no_space_before_a_percent_sign():
     spoken = Message("", {"share": "90\u00a0%"}, {"en": "{share} and 5 %", "ko": "{share} 그리고 5 %"})
     assert (spoken.say("ko"), spoken.say("en")) == ("90% 그리고 5%", "90\u00a0% and 5 %")
     french = "20\u00a0% de réduction"  # data keep theirs
@@ -227,7 +225,7 @@ def test_korean_writes_no_space_before_a_percent_sign() -> None:
 
 
 @pytest.mark.parametrize("name", ["dates", "rich", "translation"])
-def test_every_percentage_of_a_korean_report_has_no_space_and_of_an_english_one_has(name: str) -> None:
+def test_every_percentage_of_a_korean_report_has_no_space_and_of_an_english_one_has(name):
     record = report_records.read(name)
     screens = {}
     for lang in LANGS:
@@ -243,14 +241,14 @@ def test_every_percentage_of_a_korean_report_has_no_space_and_of_an_english_one_
     assert re.findall(spaced, screens["ko"]) == []
 
 
-def test_a_korean_line_does_not_break_between_a_sign_and_its_particle() -> None:
+def test_a_korean_line_does_not_break_between_a_sign_and_its_particle():
     page = html_of(document(report_records.read("rich")), "ko")
     texts = [text[LANGS.index("ko")] for text in json.loads(page.split('id="data">')[1].split("</script>")[0])["texts"]]
     assert any("%\u2060" in text for text in texts)
     assert [text for text in texts if re.search(r"[%)\]”’][가-힣]", text)] == []
 
 
-def test_a_long_text_in_a_table_has_a_line_of_its_own_on_a_phone() -> None:
+def test_a_long_text_in_a_table_has_a_line_of_its_own_on_a_phone():
     long = [phrase(en="short", ko="이 글은 전화기의 반 줄에 들어가지 않습니다"), "−0.012\u00a0[−0.018,\u00a0−0.006]"]
     long += [MarkedAnswer("", "Ein Mann mit einem orangefarbenen Hut")]
     assert [Translator("en").is_long(text) for text in (*long, "rnn-attention, seed 400", Strip(()))] == [

@@ -4,31 +4,27 @@ import json
 import math
 import re
 import tarfile
-from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from statistics import NormalDist
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 
-Array = npt.NDArray[np.float64]
 REPORTS = Path(__file__).parents[2] / "docs" / "results" / "reports"
 NORMAL = NormalDist()
 
-RECORD: dict[str, Any] = json.loads((REPORTS / "phrases.json").read_text("utf-8"))
+RECORD = json.loads((REPORTS / "phrases.json").read_text("utf-8"))
 PAGE = (REPORTS / "phrases.md").read_text("utf-8")
 
 
-def archived() -> tuple[dict[str, Array], list[str]]:
+def archived():
     """Which outputs are the target, by model ``[runs items]``, and the targets."""
     with tarfile.open(REPORTS / "phrases-packed.tar.xz") as packed:
         file = packed.extractfile("carried.json")
         runs = json.load(file)["runs"]
     assert {(run["budget"], run["failed"]) for run in runs} == {(1.0, False)}
-    by_model: dict[str, Any] = {}
+    by_model = {}
     for run in runs:
         right = [float(answer["output"] == answer["target"]) for answer in run["answers"]]
         by_model.setdefault(run["model"], []).append(right)
@@ -43,7 +39,7 @@ TUNING = {model["name"]: np.array(model["tunings"]) for model in RECORD["models"
 
 
 @cache
-def exceeded(tail: float, df: float) -> float:
+def exceeded(tail, df):
     """The value that Student's t exceeds on either side with probability ``tail``, by halving the range."""
     steps = np.linspace(0.0, math.pi / 2, 20_001)[:-1]  # t = sqrt(df) tan(angle) has the density cos(angle)^(df - 1)
     density = np.cos(steps) ** (df - 1)
@@ -51,18 +47,18 @@ def exceeded(tail: float, df: float) -> float:
     return math.sqrt(df) * math.tan(float(np.interp(1 - tail, below, steps)))
 
 
-def covariance(scores: Array) -> Array:
+def covariance(scores):
     """Covariances of the runs' means if other days had been drawn: sums over days, not over texts."""
     deviations = scores - scores.mean(axis=1, keepdims=True)
     by_day = np.stack([np.bincount(DAYS, weights=row, minlength=COUNT) for row in deviations])
     return np.asarray(by_day @ by_day.T * COUNT / (COUNT - 1) / scores.shape[1] ** 2)
 
 
-def by_tuning(values: Array, tunings: npt.NDArray[np.int64]) -> Array:
+def by_tuning(values, tunings):
     return np.array([values[tunings == number].mean() for number in np.unique(tunings)])
 
 
-def half_width(groups: list[Array], tunings: list[npt.NDArray[np.int64]], cov: Array, tail: float = 0.05) -> float:
+def half_width(groups, tunings, cov, tail=0.05):
     """Half the interval of a mean, or of a difference of two: the luck of seeds and that of test items."""
     weights = np.concatenate([np.full(len(g), s / len(g)) for g, s in zip(groups, (1, -1), strict=False)])
     items = float(weights @ cov @ weights)
@@ -86,7 +82,7 @@ def half_width(groups: list[Array], tunings: list[npt.NDArray[np.int64]], cov: A
     return max(both, over_items)
 
 
-def mean_of(name: str) -> tuple[float, float, float]:
+def mean_of(name):
     """Mean of all runs with its interval, laid out as Wilson's."""
     answers = RIGHT[name]
     runs = answers.mean(axis=1)
@@ -98,7 +94,7 @@ def mean_of(name: str) -> tuple[float, float, float]:
     return mean, (centre - reach) / (1 + excess), (centre + reach) / (1 + excess)
 
 
-def gap(first: str, second: str) -> tuple[float, float, float, float]:
+def gap(first, second):
     """Difference, its interval and p by log-odds, with half an item added to right and to wrong."""
     answers = [RIGHT[name] for name in (first, second)]
     runs = [each.mean(axis=1) for each in answers]
@@ -110,7 +106,7 @@ def gap(first: str, second: str) -> tuple[float, float, float, float]:
     change = float(odds[0].mean() - odds[1].mean())
     difference = float(runs[0].mean() - runs[1].mean())
 
-    def shifted(by: float) -> float:
+    def shifted(by):
         return float((1 / (1 + np.exp(-odds[0] - by / 2))).mean() - (1 / (1 + np.exp(-odds[1] + by / 2))).mean())
 
     half = half_width(odds, tunings, cov)
@@ -126,7 +122,7 @@ def gap(first: str, second: str) -> tuple[float, float, float, float]:
     return difference, *ends, math.exp(low)
 
 
-def is_printed(text: str, values: Sequence[float]) -> bool:
+def is_printed(text, values):
     """Whether a mean with its interval is printed as ``77 [28, 92]``: rounded, its interval outward."""
     numbers = re.findall(r"−?[\d.]+", text)
     if len(numbers) != 3:
@@ -141,7 +137,7 @@ def is_printed(text: str, values: Sequence[float]) -> bool:
 
 
 @pytest.mark.parametrize("model", RECORD["models"], ids=lambda model: str(model["name"]))
-def test_means_and_intervals_follow_from_the_outputs(model: dict[str, Any]) -> None:
+def test_means_and_intervals_follow_from_the_outputs(model):
     name = model["name"]
     stated = model["metrics"]["exact_match"]
     runs = RIGHT[name].mean(axis=1)
@@ -153,7 +149,7 @@ def test_means_and_intervals_follow_from_the_outputs(model: dict[str, Any]) -> N
 
 
 @pytest.mark.parametrize("pair", RECORD["pairs"], ids=lambda pair: f"{pair['first']}-{pair['second']}")
-def test_differences_follow_from_the_outputs(pair: dict[str, Any]) -> None:
+def test_differences_follow_from_the_outputs(pair):
     if pair["metric"] != "exact_match":
         pytest.skip("an error rate, whose interval is drawn")
     *apart, p = gap(pair["first"], pair["second"])
@@ -170,11 +166,11 @@ def test_differences_follow_from_the_outputs(pair: dict[str, Any]) -> None:
 # Dates: examples until 90 % are right, from the looks of the published comparison.
 
 
-def looks_of_dates() -> dict[str, list[list[tuple[int, float]]]]:
+def looks_of_dates():
     """Examples read and share right at every look of each run, by model: the best trial of each tuning."""
-    runs: dict[str, list[list[tuple[int, float]]]] = {}
+    runs = {}
     with tarfile.open(REPORTS / "dates-packed.tar.xz") as packed:
-        plan = json.load(packed.extractfile("plan.json"))  # type: ignore[arg-type]  # it is there
+        plan = json.load(packed.extractfile("plan.json"))
         for name, trials in plan["trials"].items():
             for number in sorted(number for number, trial in enumerate(trials) if trial.get("chosen")):
                 file = packed.extractfile(f"tuning/{name}-trial{number}/metrics.jsonl")
@@ -183,7 +179,7 @@ def looks_of_dates() -> dict[str, list[list[tuple[int, float]]]]:
     return runs
 
 
-def test_a_run_has_arrived_at_its_first_look_with_nine_of_ten_right() -> None:
+def test_a_run_has_arrived_at_its_first_look_with_nine_of_ten_right():
     record = json.loads((REPORTS / "dates.json").read_text("utf-8"))
     for name, runs in looks_of_dates().items():
         arrived = [next(examples for examples, share in looks if share >= 0.9) for looks in runs]
@@ -191,7 +187,7 @@ def test_a_run_has_arrived_at_its_first_look_with_nine_of_ten_right() -> None:
         assert [looks[-1][0] for looks in runs] == arrived  # nothing is trained further
 
 
-def test_factors_are_medians_of_the_ratios_of_all_pairs_of_runs() -> None:
+def test_factors_are_medians_of_the_ratios_of_all_pairs_of_runs():
     record = json.loads((REPORTS / "dates.json").read_text("utf-8"))
     page = " ".join((REPORTS / "dates.md").read_text("utf-8").replace("\u00a0", " ").replace("\\", "").split())
     needed = {name: [looks[-1][0] for looks in runs] for name, runs in looks_of_dates().items()}

@@ -6,7 +6,7 @@ import json
 import re
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import get_args, get_type_hints
 
 import pytest
 import report_records
@@ -21,11 +21,11 @@ DOCS = Path(__file__).parents[2] / "docs" / "results-json.md"
 BASE = report_records.rich()
 
 
-def changed(path: str, value: Any = ...) -> dict[str, Any]:
+def changed(path, value=...):
     """The record with the field at `path` (dots, numbers for lists) set to `value`, or removed."""
     record = copy.deepcopy(BASE)
     *way, last = [int(part) if part.isdigit() else part for part in path.split("/")]
-    place: Any = record
+    place = record
     for part in way:
         place = place[part]
     if value is ...:
@@ -36,7 +36,7 @@ def changed(path: str, value: Any = ...) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", ["dates", "many_models", "hostile", "rich", "translation"])
-def test_a_record_survives_reading_and_writing(name: str) -> None:
+def test_a_record_survives_reading_and_writing(name):
     record = report_records.read(name)
     assert encode(record) == json.loads(as_json(encode(record)))
     again = record_from_dict(json.loads(as_json(encode(record))))
@@ -59,7 +59,7 @@ def test_a_record_survives_reading_and_writing(name: str) -> None:
         ("gates/0/model", "ghost", "gates", "not the name of a model"),
     ],
 )
-def test_a_broken_record_is_one_line_naming_file_and_field(path: str, value: Any, where: str, problem: str) -> None:
+def test_a_broken_record_is_one_line_naming_file_and_field(path, value, where, problem):
     with pytest.raises(UserError) as caught:
         record_from_dict(changed(path, value), "out/results.json")
     message = str(caught.value)
@@ -69,7 +69,7 @@ def test_a_broken_record_is_one_line_naming_file_and_field(path: str, value: Any
     assert re.search(problem, message)
 
 
-def test_a_loss_that_diverged_is_left_out_of_the_file() -> None:
+def test_a_loss_that_diverged_is_left_out_of_the_file():
     record = replace(report_records.read("dates"), buckets=(), pairs=(), attention=Attention(), differences=())
     model, curve = record.models[0], record.models[0].curves[0]
     curve = replace(curve, points=(replace(curve.points[0], train_loss=float("nan")),))
@@ -79,9 +79,9 @@ def test_a_loss_that_diverged_is_left_out_of_the_file() -> None:
     assert record_from_dict(json.loads(text)).models[0].curves[0].points[0].train_loss is None
 
 
-def fields_of(kind: Any) -> dict[str, Any]:
+def fields_of(kind):
     """All fields of a dataclass and of those inside it, with whether each may be left out."""
-    seen: dict[str, Any] = {}
+    seen = {}
     if dataclasses.is_dataclass(kind):
         hints = get_type_hints(kind)
         for field in dataclasses.fields(kind):
@@ -93,7 +93,7 @@ def fields_of(kind: Any) -> dict[str, Any]:
     return seen
 
 
-def test_the_documentation_lists_every_field_and_none_is_none_where_it_is_missing() -> None:
+def test_the_documentation_lists_every_field_and_none_is_none_where_it_is_missing():
     documented = set(re.findall(r"[`\"](\w+)[`\"]", DOCS.read_text(encoding="utf-8")))
     assert {name.partition(".")[2] for name in fields_of(Record)} - documented == set()
     assert fields_of(ClaimsRecord)

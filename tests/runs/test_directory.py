@@ -3,10 +3,8 @@
 import json
 import os
 import shutil
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -41,19 +39,19 @@ RECORD = RunRecord(
 REPORT = EpochReport(1, 2, 3, 4.0, 5.0, 6.0, 7.0, 8.0, {"exact_match": 0.5})
 
 
-def new_model(seed: int = 0) -> torch.nn.Module:
+def new_model(seed=0):
     return build(CONFIG.model, vocab_size=len(TOKENIZER), pad_id=0, seed=seed)
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> RunDirectory:
+def run(tmp_path):
     directory = RunDirectory.create(tmp_path / "some" / "run", CONFIG, TOKENIZER, RECORD)
     directory.save_weights(new_model())
     directory.write_metrics([REPORT])
     return directory
 
 
-def test_everything_comes_back(run: RunDirectory) -> None:
+def test_everything_comes_back(run):
     again = RunDirectory(run.path)
     assert again.config() == CONFIG
     tokenizer = again.tokenizer()
@@ -65,21 +63,19 @@ def test_everything_comes_back(run: RunDirectory) -> None:
     again.load_weights(loaded)
     assert all(torch.equal(loaded.state_dict()[name], weight) for name, weight in saved.state_dict().items())
     # Tied weights are one tensor before and after, and stand in the file once.
-    assert loaded.decoder.output.weight is loaded.decoder.embed.tokens.weight  # type: ignore[union-attr]  # an encoder-decoder
+    assert loaded.decoder.output.weight is loaded.decoder.embed.tokens.weight
     assert len(load_file(run.path / "model.safetensors")) == len(saved.state_dict()) - 2
     assert sorted(path.name for path in run.path.iterdir()) == [
         "config.json", "metrics.jsonl", "model.safetensors", "run.json", "tokenizer",
     ]  # fmt: skip
 
 
-def test_a_run_that_is_read_while_it_trains_is_not_called_damaged(
-    run: RunDirectory, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_that_is_read_while_it_trains_is_not_called_damaged(run, monkeypatch):
     """Between the reading of the record and that of the file, a training replaces both."""
     read, other = RunDirectory.record, RunDirectory(run.path)
     is_first = True
 
-    def record(self: RunDirectory) -> RunRecord:
+    def record(self):
         nonlocal is_first
         before = read(self)
         if self is run and is_first:
@@ -96,7 +92,7 @@ def test_a_run_that_is_read_while_it_trains_is_not_called_damaged(
         run.load_weights(new_model())
 
 
-def _load(run: RunDirectory) -> None:
+def _load(run):
     run.config()
     run.tokenizer()
     run.load_weights(new_model())
@@ -108,7 +104,7 @@ def _load(run: RunDirectory) -> None:
     "name", ["config.json", "model.safetensors", "tokenizer/char.json", "metrics.jsonl", "run.json"]
 )
 @pytest.mark.parametrize("damage", ["missing", "empty", "cut", "binary", "directory"])
-def test_a_missing_or_damaged_file_is_named_in_one_line(run: RunDirectory, name: str, damage: str) -> None:
+def test_a_missing_or_damaged_file_is_named_in_one_line(run, name, damage):
     path = run.path / name
     content = path.read_bytes()
     path.unlink()
@@ -124,11 +120,11 @@ def test_a_missing_or_damaged_file_is_named_in_one_line(run: RunDirectory, name:
     assert "\n" not in str(caught.value)
 
 
-def test_a_write_that_fails_leaves_the_old_file_and_no_other(tmp_path: Path) -> None:
+def test_a_write_that_fails_leaves_the_old_file_and_no_other(tmp_path):
     path = tmp_path / "x.json"
     write(path, {"a": 1})
 
-    def fails(temporary: Path) -> None:
+    def fails(temporary):
         temporary.write_text("half")
         raise KeyboardInterrupt
 
@@ -141,7 +137,7 @@ def test_a_write_that_fails_leaves_the_old_file_and_no_other(tmp_path: Path) -> 
     assert read_json(path, advice="") == {"a": 1}
 
 
-def test_the_record_of_versions_and_machine_is_filled() -> None:
+def test_the_record_of_versions_and_machine_is_filled():
     assert all(versions().values())
     found = machine()
     assert (found["threads"], found["cores"] >= 1) == (torch.get_num_threads(), True)
@@ -155,7 +151,7 @@ SIZES = ("encoder.dim=8", "decoder.dim=8", "encoder.ffn_dim=16", "decoder.ffn_di
 TRAINING = {"items_per_epoch": 200, "epochs": 3, "validation_items": 20, "batch_size": 32, "validate_every": 5}
 
 
-def test_runs_on_dates_and_on_texts_load_and_answer() -> None:
+def test_runs_on_dates_and_on_texts_load_and_answer():
     run = load(FORMATS / "run-dates", device="cpu")
     assert (run.config.preset, run.config.training.average, run.config.plugins) == ("transformer", "ema", {})
     assert {parameter.device.type for parameter in run.model.parameters()} == {"cpu"}
@@ -167,9 +163,9 @@ def test_runs_on_dates_and_on_texts_load_and_answer() -> None:
     assert RunDirectory(of_texts.path).record().commit is None
 
 
-def test_an_interrupted_run_resumes_from_its_checkpoint(tmp_path: Path) -> None:
+def test_an_interrupted_run_resumes_from_its_checkpoint(tmp_path):
     out = Path(shutil.copytree(FORMATS / "run-dates", tmp_path / "run"))
-    settings: dict[str, Any] = {"device": "cpu", "average": "ema", "set": SIZES, "resume": True}
+    settings = {"device": "cpu", "average": "ema", "set": SIZES, "resume": True}
     train("dates", model="transformer", out=out, **settings, **TRAINING)
     directory = RunDirectory(out)
     assert directory.record().status == "finished"
@@ -178,14 +174,14 @@ def test_an_interrupted_run_resumes_from_its_checkpoint(tmp_path: Path) -> None:
     assert [report.valid_loss for report in reports[2:]] == pytest.approx([3.6385, 3.5926, 3.5892], abs=2e-3)
 
 
-def newer_json(path: Path, key: str) -> None:
+def newer_json(path, key):
     """Make a file what a later version may write: another number, and an unknown field."""
     values = json.loads(path.read_text())
     values.pop("checksum", None)
     path.write_text(json.dumps(values | {key: 9, "colour": "red"}))
 
 
-def newer_checkpoint(path: Path) -> None:
+def newer_checkpoint(path):
     with safe_open(path, "pt") as file:
         metadata = file.metadata()
     values = json.dumps(json.loads(metadata["selfattn"]) | {"version": 9, "colour": "red"})
@@ -202,9 +198,7 @@ def newer_checkpoint(path: Path) -> None:
         (f"run-dates/{CHECKPOINT}", lambda path: CheckpointFile(path).parse(path.read_bytes()), "version 9, this"),
     ],
 )
-def test_what_a_newer_version_wrote_is_refused(
-    tmp_path: Path, name: str, read: Callable[[Path], Any], message: str
-) -> None:
+def test_what_a_newer_version_wrote_is_refused(tmp_path, name, read, message):
     path = Path(shutil.copytree(FORMATS, tmp_path / "formats")) / name
     newer_json(path, message.split()[0]) if path.suffix == ".json" else newer_checkpoint(path)
     with pytest.raises(UserError) as caught:
@@ -214,23 +208,23 @@ def test_what_a_newer_version_wrote_is_refused(
 
 
 @pytest.fixture
-def old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def old(tmp_path, monkeypatch):
     """A folder with runs of version 0.1.0 on files, and these files."""
     folder = Path(shutil.copytree(FORMATS, tmp_path / "formats"))
     monkeypatch.chdir(folder / "data")
     return folder
 
 
-OLD_CORPUS: dict[str, Any] = {
+OLD_CORPUS = {
     "source": "en", "target": "de", "data": "train.tsv", "valid": "valid.tsv", "test": ("iid=iid.tsv", "gen=gen.tsv"),
     "keep_duplicates": True, "max_ratio": 4.0, "tokenizer": "characters", "max_steps": 4, "validate_every": 2,
 }  # fmt: skip
-OLD_FILES: dict[str, Any] = {"data": "days.tsv", "columns": ("2", "3"), "max_steps": 2}
-SMALL: dict[str, Any] = {"model": "rnn-plain", "batch_size": 8, "validation_items": 5}
+OLD_FILES = {"data": "days.tsv", "columns": ("2", "3"), "max_steps": 2}
+SMALL = {"model": "rnn-plain", "batch_size": 8, "validation_items": 5}
 SMALL["set"] = ("encoder.hidden_dim=4", "decoder.hidden_dim=4")
 
 
-def test_runs_on_files_are_tested_on_their_own_test_part(old: Path) -> None:
+def test_runs_on_files_are_tested_on_their_own_test_part(old):
     corpus = evaluate_run(load(old / "run-corpus"))
     assert (corpus["items"], corpus["data"], corpus["cut_off"]) == (6, "iid.tsv, test part", 6)
     assert corpus["metrics"]["character_error_rate"] == pytest.approx(2.25)
@@ -251,9 +245,7 @@ def test_runs_on_files_are_tested_on_their_own_test_part(old: Path) -> None:
         ("run-files", "dates", OLD_FILES, {"data": "train.tsv", "columns": ("1", "2")}, "begun with "),
     ],
 )
-def test_runs_on_files_resume_with_the_same_settings_alone(
-    old: Path, name: str, task: str, settings: dict[str, Any], change: dict[str, Any], reason: str
-) -> None:
+def test_runs_on_files_resume_with_the_same_settings_alone(old, name, task, settings, change, reason):
     again = settings | SMALL | change
     if reason:
         with pytest.raises(UserError, match=reason):
@@ -262,6 +254,6 @@ def test_runs_on_files_resume_with_the_same_settings_alone(
         assert train(task, out=old / name, resume=True, **again).config == load(old / name).config
 
 
-def test_an_old_run_has_no_options_for_another_training(old: Path) -> None:
+def test_an_old_run_has_no_options_for_another_training(old):
     with pytest.raises(UserError, match=r"kept no options; its command was: selfattn train dates --model rnn-plain"):
         read_config(old / "run-files", ["train", "dates"])

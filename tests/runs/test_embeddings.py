@@ -1,12 +1,9 @@
 """Pretrained embeddings: rows of known tokens are those of the file, others stay; broken files are refused by line."""
 
-from pathlib import Path
-from typing import Any
 from unittest.mock import Mock
 
 import pytest
 import torch
-from small_runs import Cli
 
 from selfattn.models.build import build
 from selfattn.models.config import override
@@ -18,14 +15,14 @@ TOKENIZER = WordTokenizer(["red house green"])
 GOOD = "red 1 2 3\nhouse -1 0.5 2e-1\nunseen 1 1 1\nNew York 4 5 6\n"
 
 
-def model() -> Any:
+def model():
     config = override(get_preset("rnn-attention").config, {"encoder.embed_dim": 3, "decoder.embed_dim": 3})
     return build(config, vocab_size=len(TOKENIZER))
 
 
 @pytest.mark.parametrize("head", ["", "4 3\n"])
 @pytest.mark.parametrize("side", ["both", "source", "target"])
-def test_rows_are_those_of_the_file(tmp_path: Path, head: str, side: str) -> None:
+def test_rows_are_those_of_the_file(tmp_path, head, side):
     file = tmp_path / "vectors.txt"
     file.write_text(head + GOOD)
     before = model()
@@ -45,7 +42,7 @@ def test_rows_are_those_of_the_file(tmp_path: Path, head: str, side: str) -> Non
             assert torch.equal(new, old)
 
 
-def test_a_file_is_read_once_for_both_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_is_read_once_for_both_tables(tmp_path, monkeypatch):
     file = tmp_path / "vectors.txt"
     file.write_text(GOOD)
     counted = Mock(side_effect=read_vectors)
@@ -69,7 +66,7 @@ def test_a_file_is_read_once_for_both_tables(tmp_path: Path, monkeypatch: pytest
         (b"red " + b"1 " * (1 << 19) + b"\n", ":1: longer than 1 MiB; name a text file of word2vec or GloVe"),
     ],
 )
-def test_broken_files_are_refused(tmp_path: Path, cli: Cli, text: bytes, message: str) -> None:
+def test_broken_files_are_refused(tmp_path, cli, text, message):
     file = tmp_path / "vectors.txt"
     file.write_bytes(text)
     widths = ("--set", "encoder.embed_dim=3", "--set", "decoder.embed_dim=3", "--model", "rnn-plain")

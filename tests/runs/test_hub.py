@@ -5,14 +5,11 @@ import re
 import socket
 
 import pytest
-from hub_server import Hub
 from huggingface_hub import ModelCard
-from small_runs import Cli
 
 from selfattn.errors import UserError
 from selfattn.runs.evaluate import evaluate_run
 from selfattn.runs.load import load
-from selfattn.runs.run import Run
 
 # Of huggingface_hub's own way to upload without Xet.
 pytestmark = pytest.mark.filterwarnings("ignore:Use 'content=:DeprecationWarning")
@@ -20,7 +17,7 @@ TEXTS = ["november 13, 2008", "1 May 1999"]
 NAME = "someone/a-run"
 
 
-def test_a_run_goes_out_and_comes_back(runs: dict[str, Run], hub: Hub, cli: Cli) -> None:
+def test_a_run_goes_out_and_comes_back(runs, hub, cli):
     run = runs["rnn-plain"]
     done = cli("push", run.path, NAME, "--no-test").success()
     assert f"hf://{NAME}: {hub.url}/{NAME}/commit/" in done.err
@@ -34,7 +31,7 @@ def test_a_run_goes_out_and_comes_back(runs: dict[str, Run], hub: Hub, cli: Cli)
     assert (asked.code, asked.out.splitlines()) == (0, run.predict(TEXTS))
 
 
-def test_a_revision_stays_what_it_was(runs: dict[str, Run], hub: Hub) -> None:
+def test_a_revision_stays_what_it_was(runs, hub):
     runs["rnn-plain"].push(NAME, test=False)
     first = hub.branches[NAME]["main"]
     runs["rnn-attention"].push(NAME, test=False)
@@ -44,7 +41,7 @@ def test_a_revision_stays_what_it_was(runs: dict[str, Run], hub: Hub) -> None:
         load(f"hf://{NAME}@nowhere")
 
 
-def test_the_card_is_made_from_the_record(runs: dict[str, Run], hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_card_is_made_from_the_record(runs, hub, monkeypatch):
     monkeypatch.setattr("selfattn.tasks.dates.Dates.test_items", lambda self, quick: 200)
     run = runs["rnn-attention"]
     run.push(NAME)
@@ -64,7 +61,7 @@ def test_the_card_is_made_from_the_record(runs: dict[str, Run], hub: Hub, monkey
     assert f"| exact match | {shown['metrics']['exact_match']:.4f} |" in text
 
 
-def test_who_may_not_publish_is_told(runs: dict[str, Run], hub: Hub, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_may_not_publish_is_told(runs, hub, cli, monkeypatch):
     monkeypatch.setenv("HF_TOKEN", "hf_of_another")
     done = cli("push", runs["rnn-plain"].path, NAME, "--no-test")
     assert done.code == 2
@@ -75,14 +72,14 @@ def test_who_may_not_publish_is_told(runs: dict[str, Run], hub: Hub, cli: Cli, m
     assert "user/name" in bad.err
 
 
-def test_what_is_not_there_is_told(hub: Hub) -> None:
+def test_what_is_not_there_is_told(hub):
     with pytest.raises(UserError, match=r"hf://no/where: the Hub answered with status 404; check the name"):
         load("hf://no/where")
     with pytest.raises(UserError, match="expected hf://user/name"):
         load("hf://nowhere")
 
 
-def test_without_a_hub_the_cache_serves(runs: dict[str, Run], hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_hub_the_cache_serves(runs, hub, monkeypatch):
     run = runs["rnn-plain"]
     run.push(NAME, test=False)
     load(f"hf://{NAME}")
@@ -104,9 +101,7 @@ def test_without_a_hub_the_cache_serves(runs: dict[str, Run], hub: Hub, monkeypa
         ("cut", "cannot be loaded"),
     ],
 )
-def test_a_bad_answer_of_the_hub_is_one_line(
-    runs: dict[str, Run], hub: Hub, cli: Cli, monkeypatch: pytest.MonkeyPatch, fault: int | str, message: str
-) -> None:
+def test_a_bad_answer_of_the_hub_is_one_line(runs, hub, cli, monkeypatch, fault, message):
     runs["rnn-plain"].push(NAME, test=False)
     monkeypatch.setattr("time.sleep", lambda seconds: None)  # between attempts
     hub.fault = fault

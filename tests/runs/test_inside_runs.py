@@ -4,13 +4,11 @@ import json
 import re
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
-from small_runs import Exported
 
-from selfattn import Run, ablate, patch
+from selfattn import ablate, patch
 from selfattn.cli.main import main
 from selfattn.comparison.testing import RunTest
 from selfattn.errors import SettingError, UserError
@@ -23,13 +21,11 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "how-to" / "inside.md"
 TEXT = "13 May 2008"
 
 
-def test_the_programs_of_the_how_to_run(
-    runs: dict[str, Run], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_programs_of_the_how_to_run(runs, tmp_path, monkeypatch, capsys):
     (tmp_path / "runs").mkdir()
     (tmp_path / "runs" / "dates").symlink_to(runs["transformer"].path.resolve())
     monkeypatch.chdir(tmp_path)
-    names: dict[str, Any] = {}
+    names = {}
     programs = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
     assert len(programs) == 5
     for program in programs:
@@ -37,7 +33,7 @@ def test_the_programs_of_the_how_to_run(
     assert capsys.readouterr().out.count("\n") == 11
 
 
-def test_a_trace_is_of_the_own_output_or_of_another(runs: dict[str, Run]) -> None:
+def test_a_trace_is_of_the_own_output_or_of_another(runs):
     run = runs["rnn-attention"]
     trace = run.trace(TEXT)
     view = run.attention(TEXT, dependence=False)
@@ -49,7 +45,7 @@ def test_a_trace_is_of_the_own_output_or_of_another(runs: dict[str, Run]) -> Non
     assert other["state.recurrent.0.0"].shape == (5, trace["state.recurrent.0.0"].shape[1])
 
 
-def test_a_changed_run_leaves_the_run_as_it_was(runs: dict[str, Run]) -> None:
+def test_a_changed_run_leaves_the_run_as_it_was(runs):
     run = runs["transformer"]
     before = run.decode([TEXT], beam=2)
     layer = "decoder.layers.0.cross_attn"
@@ -60,7 +56,7 @@ def test_a_changed_run_leaves_the_run_as_it_was(runs: dict[str, Run]) -> None:
     assert run.decode([TEXT], beam=2) == before
 
 
-def test_scores_without_heads(runs: dict[str, Run], capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_scores_without_heads(runs, capsys, tmp_path):
     run = runs["transformer"]
     pairs = run.task.held_out().pairs[:5]
     scores = score_heads(run, pairs, CharacterErrorRate(), to="mean")
@@ -79,7 +75,7 @@ def test_scores_without_heads(runs: dict[str, Run], capsys: pytest.CaptureFixtur
     assert len(json.loads(capsys.readouterr().out)["heads"]) == 12
 
 
-def test_a_comparison_scores_heads_where_there_are_any(runs: dict[str, Run]) -> None:
+def test_a_comparison_scores_heads_where_there_are_any(runs):
     run = runs["transformer"]
     pairs = run.task.held_out().pairs[:5]
     tests = gates.TestSet(pairs, pairs, lambda: [])
@@ -87,7 +83,7 @@ def test_a_comparison_scores_heads_where_there_are_any(runs: dict[str, Run]) -> 
     assert RunTest(runs["rnn-plain"], run.task, tests).head_scores() is None
 
 
-def test_the_picture_is_dark_where_the_score_is_lost() -> None:
+def test_the_picture_is_dark_where_the_score_is_lost():
     heads = tuple(HeadScore(*head, 0.5) for head in (("a", 0, 0.5, -0.25), ("b", 0, 0.5, 0.0), ("b", 1, 0.5, -0.5)))
     picture = heads_svg(HeadScores("exact_match", "share", "", 3, 0.5, "zero", heads))
     assert "a ← 0: 0.5000" in picture
@@ -95,14 +91,12 @@ def test_the_picture_is_dark_where_the_score_is_lost() -> None:
     assert "b ← 0" not in picture
 
 
-def test_what_cannot_be_looked_into_is_refused(
-    runs: dict[str, Run], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_cannot_be_looked_into_is_refused(runs, tmp_path, capsys):
     run = runs["rnn-plain"]
     pairs = run.task.held_out().pairs[:5]
     for call, message in (
         (lambda: run.trace(""), "trace: the text is empty"),
-        (lambda: run.trace(3), "trace"),  # type: ignore[arg-type]
+        (lambda: run.trace(3), "trace"),
         (lambda: run.intervene(ablate("decoder.cross_attn")), "there is no 'decoder.cross_attn.heads'; there is"),
         (lambda: score_heads(run, pairs, ExactMatch()), "rnn-plain has no heads to leave out"),
         (lambda: score_heads(run, pairs, ExactMatch(), to="one"), "expected zero, mean or uniform, got 'one'"),
@@ -121,7 +115,7 @@ def test_what_cannot_be_looked_into_is_refused(
         assert message in capsys.readouterr().err
 
 
-def test_threads_share_a_changed_run(runs: dict[str, Run]) -> None:
+def test_threads_share_a_changed_run(runs):
     run = runs["transformer"]
     changed = run.intervene(patch("decoder.layers.0.cross_attn", run.trace("1 June 1963"), steps=[2, 3]))
     texts = [TEXT, "25 December 1999"] * 8
@@ -131,19 +125,19 @@ def test_threads_share_a_changed_run(runs: dict[str, Run]) -> None:
 
 
 @pytest.mark.parametrize("to", ["onnx", "ctranslate2"])
-def test_what_is_changed_here_is_neither_exported_nor_published(runs: dict[str, Run], to: Any, tmp_path: Path) -> None:
+def test_what_is_changed_here_is_neither_exported_nor_published(runs, to, tmp_path):
     run = runs["transformer"]
     changed = run.intervene(ablate("decoder.layers.0.cross_attn"))
     for call in (lambda: changed.export(to, tmp_path / "out"), lambda: changed.push("user/name")):
         with pytest.raises(UserError, match="interventions are computed in this process alone"):
             call()
     with pytest.raises(SettingError, match="expected one of onnx, ctranslate2, got 'ONNX'"):
-        run.export("ONNX", tmp_path / "out")  # type: ignore[arg-type]
+        run.export("ONNX", tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.slow
-def test_an_exported_run_computes_elsewhere(exported_run: Exported) -> None:
+def test_an_exported_run_computes_elsewhere(exported_run):
     exported = exported_run("transformer", "onnx")
     with pytest.raises(UserError, match="cannot be looked into; take the run that it was made from"):
         exported.trace(TEXT)

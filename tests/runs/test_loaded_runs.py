@@ -1,17 +1,14 @@
 """Loaded runs: used by threads at once, with weights that overflow, within limits; several write together."""
 
 import shutil
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from small_runs import Cli, Train, accept_changes
-from torch import Tensor
+from small_runs import accept_changes
 
 from selfattn.data.pairs import Example, Pair
 from selfattn.decoding.options import DecodingOptions
@@ -23,11 +20,10 @@ from selfattn.models.families import PRESETS, EncoderDecoderConfig, TransformerC
 from selfattn.runs.directory import RunDirectory, files_in
 from selfattn.runs.fit import within_limits
 from selfattn.runs.load import load
-from selfattn.runs.run import Run
 from selfattn.runs.train import train as train_on
 
 
-def test_threads_may_share_a_run(runs: dict[str, Run]) -> None:
+def test_threads_may_share_a_run(runs):
     run = runs["rnn-attention"]
     texts = ["1 May 1999", "Tuesday, 5 March 1985"] * 4
     with ThreadPoolExecutor(4) as pool:
@@ -41,7 +37,7 @@ def test_threads_may_share_a_run(runs: dict[str, Run]) -> None:
     assert outputs == [view.prediction for view in expected]
 
 
-def test_finite_weights_that_overflow_are_refused(runs: dict[str, Run], tmp_path: Path) -> None:
+def test_finite_weights_that_overflow_are_refused(runs, tmp_path):
     copy = Path(shutil.copytree(runs["transformer"].path, tmp_path / "copy"))
     weights = load_file(copy / "model.safetensors")
     save_file({name: tensor * 1e30 for name, tensor in weights.items()}, copy / "model.safetensors")
@@ -50,7 +46,7 @@ def test_finite_weights_that_overflow_are_refused(runs: dict[str, Run], tmp_path
         load(copy)
 
 
-def test_another_default_dtype_or_device_is_named(runs: dict[str, Run]) -> None:
+def test_another_default_dtype_or_device_is_named(runs):
     torch.set_default_dtype(torch.float64)
     try:
         with pytest.raises(UserError, match=r"torch's default dtype is torch\.float64, and models of runs are float32"):
@@ -61,9 +57,7 @@ def test_another_default_dtype_or_device_is_named(runs: dict[str, Run]) -> None:
         load(runs["transformer"].path)
 
 
-def test_the_limits_of_a_model_hold_in_training_and_prediction(
-    runs: dict[str, Run], train: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_limits_of_a_model_hold_in_training_and_prediction(runs, train, tmp_path, monkeypatch):
     run = runs["rnn-plain"]
     monkeypatch.setattr(type(run.config.model), "limits", lambda self: Limits(source=5))
     with pytest.raises(UserError, match="a source of 11 tokens: this model has at most 5 positions"):
@@ -79,9 +73,9 @@ def test_the_limits_of_a_model_hold_in_training_and_prediction(
         run.predict(["1 May 1999"], DecodingOptions(max_length=6))
 
 
-def test_a_training_starts_from_the_weights_of_a_run(runs: dict[str, Run], tmp_path: Path) -> None:
+def test_a_training_starts_from_the_weights_of_a_run(runs, tmp_path):
     first = runs["rnn-plain"]
-    settings: dict[str, Any] = {"epochs": 1, "items_per_epoch": 64, "validation_items": 5, "lr": 1e-9}
+    settings = {"epochs": 1, "items_per_epoch": 64, "validation_items": 5, "lr": 1e-9}
     second = train_on("dates", out=tmp_path / "run", init_from=first.path, locales=("en_US",), **settings)
     assert second.config.model == first.config.model
     assert files_in(tmp_path / "run" / "tokenizer") == files_in(first.path / "tokenizer")
@@ -92,7 +86,7 @@ def test_a_training_starts_from_the_weights_of_a_run(runs: dict[str, Run], tmp_p
         train_on("dates", out=tmp_path / "run", model="rnn-plain", resume=True, locales=("en_US",), **settings)
     with pytest.raises(SettingError, match="`model` transformer: the model is that of `init_from`"):
         train_on("dates", out=tmp_path / "other", init_from=first.path, model="transformer")
-    changed = (f"encoder.hidden_dim={first.config.model.encoder.hidden_dim}", "decoder.hidden_dim=7")  # type: ignore[attr-defined]
+    changed = (f"encoder.hidden_dim={first.config.model.encoder.hidden_dim}", "decoder.hidden_dim=7")
     with pytest.raises(SettingError, match=r"`set` decoder\.hidden_dim=7: the model is that of `init_from`"):
         train_on("dates", out=tmp_path / "other", init_from=first.path, set=changed)
 
@@ -102,7 +96,7 @@ def test_a_training_starts_from_the_weights_of_a_run(runs: dict[str, Run], tmp_p
 TEXTS = ["november 13, 2008", "", "1 May 1999"]
 
 
-def test_the_probabilities_are_the_mean(close: Callable[[Tensor, Tensor], None]) -> None:
+def test_the_probabilities_are_the_mean(close):
     models = [
         build(PRESETS[name].config, vocab_size=7, pad_id=0, seed=seed)
         for seed, name in enumerate(("transformer", "rnn-attention", "decoder-only"))
@@ -120,7 +114,7 @@ def test_the_probabilities_are_the_mean(close: Callable[[Tensor, Tensor], None])
     close(together.step(target_in[:, 0].flip(0), turned)[0], together.step(target_in[:, 0], state)[0].flip(0))
 
 
-def test_a_run_with_itself_is_the_run(runs: dict[str, Run]) -> None:
+def test_a_run_with_itself_is_the_run(runs):
     run = runs["transformer"]
     twice = load(run.path, run.path)
     for options in (DecodingOptions(), DecodingOptions(beam=3, n_best=2), DecodingOptions(sample=True)):
@@ -130,7 +124,7 @@ def test_a_run_with_itself_is_the_run(runs: dict[str, Run]) -> None:
     assert twice.score(pairs)[0].log_probability == pytest.approx(run.score(pairs)[0].log_probability, abs=1e-4)
 
 
-def test_families_write_together_on_the_command_line(runs: dict[str, Run], cli: Cli) -> None:
+def test_families_write_together_on_the_command_line(runs, cli):
     paths = [runs[name].path for name in ("transformer", "rnn-attention", "rnn-plain")]
     both = load(*paths)
     assert both.config.preset == "transformer + rnn-attention + rnn-plain"
@@ -139,7 +133,7 @@ def test_families_write_together_on_the_command_line(runs: dict[str, Run], cli: 
     assert cli("predict").code == 2
 
 
-def test_what_does_not_go_together_is_refused(runs: dict[str, Run], train: Train, tmp_path: Path) -> None:
+def test_what_does_not_go_together_is_refused(runs, train, tmp_path):
     other = train("transformer", tmp_path / "other", locales=("ko",))
     with pytest.raises(UserError, match="has another vocabulary than"):
         load(runs["transformer"].path, other.path)
@@ -150,7 +144,7 @@ def test_what_does_not_go_together_is_refused(runs: dict[str, Run], train: Train
         both.export("onnx", tmp_path / "out")
 
 
-def test_limits_are_those_of_all() -> None:
+def test_limits_are_those_of_all():
     learned = TransformerConfig(position="learned", max_length=9)
     first = EncoderDecoderConfig(encoder=learned, decoder=replace(learned, max_length=7))
     second = EncoderDecoderConfig(encoder=TransformerConfig(), decoder=replace(learned, max_length=5))

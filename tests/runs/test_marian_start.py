@@ -3,19 +3,15 @@
 import json
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
-from hub_server import Hub
 from marian_model import write_marian, write_pairs
-from small_runs import Cli
 
 from selfattn.convert.marian import MarianDirectory
 from selfattn.errors import UserError
 from selfattn.runs.evaluate import evaluate_run
 from selfattn.runs.load import load
-from selfattn.runs.run import Run
 from selfattn.runs.train import train
 from selfattn.tokenizers.borrowed import MarianTokenizer
 from selfattn.tokenizers.load import load_tokenizer
@@ -23,25 +19,25 @@ from selfattn.tokenizers.load import load_tokenizer
 transformers = pytest.importorskip("transformers", reason="needs transformers, which is not installed")
 
 TEXTS = ["one two green house", "  red  one 字字 x", "", ">>deu<< one", "three ﬁ four!", "<< one >>"]
-BRIEF: dict[str, Any] = {"max_steps": 4, "batch_size": 32, "source": "en", "target": "de", "validation_items": 20}
+BRIEF = {"max_steps": 4, "batch_size": 32, "source": "en", "target": "de", "validation_items": 20}
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     return write_marian(tmp_path_factory.mktemp("marian") / "opus", codes=(">>deu<<", ">>nld<<"))
 
 
 @pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def data(tmp_path_factory):
     return write_pairs(tmp_path_factory.mktemp("pairs") / "a.tsv", 1, 240)
 
 
 @pytest.fixture(scope="module")
-def run(folder: Path, data: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
+def run(folder, data, tmp_path_factory):
     return train("translation", init_from=folder, data=data, out=tmp_path_factory.mktemp("runs") / "run", **BRIEF)
 
 
-def sides(folder: Path) -> tuple[MarianTokenizer, MarianTokenizer]:
+def sides(folder):
     tokenizer = MarianDirectory(folder).open().tokenizer
     assert isinstance(tokenizer.source, MarianTokenizer)
     assert isinstance(tokenizer.target, MarianTokenizer)
@@ -49,7 +45,7 @@ def sides(folder: Path) -> tuple[MarianTokenizer, MarianTokenizer]:
 
 
 @pytest.mark.parametrize("text", TEXTS)
-def test_tokens_are_theirs(folder: Path, text: str) -> None:
+def test_tokens_are_theirs(folder, text):
     theirs = transformers.MarianTokenizer.from_pretrained(folder)
     source, target = sides(folder)
     assert [source.theirs[number] for number in source.encode(text)] == theirs(text)["input_ids"][:-1]
@@ -61,7 +57,7 @@ def test_tokens_are_theirs(folder: Path, text: str) -> None:
 
 
 @torch.no_grad()
-def test_logits_are_theirs(folder: Path) -> None:
+def test_logits_are_theirs(folder):
     """All logits but those of <pad> and <bos>, which are never written."""
     theirs = transformers.MarianMTModel.from_pretrained(folder).eval()
     model = MarianDirectory(folder).open().model
@@ -77,7 +73,7 @@ def test_logits_are_theirs(folder: Path) -> None:
     assert logits.softmax(-1)[..., :2].max() == 0.0
 
 
-def test_align_gives_the_table_of_heads(folder: Path, cli: Cli, tmp_path: Path) -> None:
+def test_align_gives_the_table_of_heads(folder, cli, tmp_path):
     gold = tmp_path / "gold.tsv"
     gold.write_text("one two green house\teins zwei gruen haus\t0-0 1-1 2-2 3-3\nred one\trot eins\t0-0 1-1\n")
     done = cli("align", folder, "--gold", gold).success()
@@ -85,15 +81,15 @@ def test_align_gives_the_table_of_heads(folder: Path, cli: Cli, tmp_path: Path) 
     assert heads == [["0", "0"], ["1", "0"], ["mean", "0"], ["0", "1"], ["1", "1"], ["mean", "1"]]
 
 
-def test_the_training_starts_from_these_weights(folder: Path, data: Path, tmp_path: Path) -> None:
-    rate: Any = {"lr": 1e-30, "weight_decay": 0.0}
+def test_the_training_starts_from_these_weights(folder, data, tmp_path):
+    rate = {"lr": 1e-30, "weight_decay": 0.0}
     frozen = train("translation", init_from=folder, data=data, out=tmp_path / "run", **BRIEF, **rate)
     before = MarianDirectory(folder).open().model.state_dict()
     for name, tensor in frozen.model.state_dict().items():
         torch.testing.assert_close(tensor, before[name], rtol=0.0, atol=1e-25)
 
 
-def test_a_fine_tuned_model_is_a_run(folder: Path, run: Run, cli: Cli, tmp_path: Path) -> None:
+def test_a_fine_tuned_model_is_a_run(folder, run, cli, tmp_path):
     back = load(run.path)
     assert back.predict(TEXTS, beam=2) == run.predict(TEXTS, beam=2)
     assert back.config.training.lr == 5e-5  # the recipe of fine-tuning
@@ -107,14 +103,14 @@ def test_a_fine_tuned_model_is_a_run(folder: Path, run: Run, cli: Cli, tmp_path:
 
 
 @pytest.mark.parametrize("engine", ["ctranslate2", "onnx"])
-def test_exports_answer_alike(run: Run, engine: Any, tmp_path: Path) -> None:
+def test_exports_answer_alike(run, engine, tmp_path):
     pytest.importorskip("ctranslate2" if engine == "ctranslate2" else "onnxruntime")
     exported = load(run.export(engine, tmp_path / "exported"))
     assert exported.predict(TEXTS, beam=3) == run.predict(TEXTS, beam=3)
     assert any(run.predict(TEXTS, beam=3))
 
 
-def test_pickled_weights_and_the_hub(folder: Path, run: Run, data: Path, hub: Hub, cli: Cli, tmp_path: Path) -> None:
+def test_pickled_weights_and_the_hub(folder, run, data, hub, cli, tmp_path):
     """The published models have weights of torch, and are fetched by their address."""
     from safetensors.torch import load_file
 
@@ -133,7 +129,7 @@ def test_pickled_weights_and_the_hub(folder: Path, run: Run, data: Path, hub: Hu
     assert len(aligned[0].out.splitlines()) == 240
 
 
-def test_two_vocabularies(tmp_path: Path, folder: Path) -> None:
+def test_two_vocabularies(tmp_path, folder):
     two = write_marian(tmp_path / "two", share_encoder_decoder_embeddings=False)
     numbers = json.loads((two / "vocab.json").read_text("utf-8"))
     inner = [piece for piece, number in numbers.items() if 1 < number < len(numbers) - 1]
@@ -149,19 +145,19 @@ def test_two_vocabularies(tmp_path: Path, folder: Path) -> None:
 
 
 @pytest.fixture
-def start(cli: Cli, data: Path, tmp_path: Path) -> Cli:
+def start(cli, data, tmp_path):
     """Start a training from a model."""
     command = ("train", "translation", "--data", data, "--out", tmp_path / "run", "--init-from")
     return lambda folder, *options: cli(*command, folder, *options)
 
 
-def change(path: Path, **values: object) -> None:
+def change(path, **values):
     path.write_text(json.dumps(json.loads(path.read_text("utf-8")) | values), "utf-8")
 
 
 # A file, what becomes of it (None: it is missing; an object: settings are added), and what the line says.
 TOKENS = "tokenizer_config.json"
-FAULTS: list[tuple[str, Any, str]] = [
+FAULTS = [
     ("vocab.json", None, "vocab.json: no such file"),
     ("vocab.json", lambda numbers: dict(list(numbers.items())[1:]), "vocab.json: 35 pieces, but config.json says 36"),
     ("vocab.json", {"</s>": 1, "<unk>": 0}, "vocab.json: </s> has the id 1, but config.json says 0"),
@@ -183,9 +179,7 @@ FAULTS: list[tuple[str, Any, str]] = [
 
 
 @pytest.mark.parametrize(("name", "fault", "message"), FAULTS, ids=[message[:50] for _, _, message in FAULTS])
-def test_what_is_not_understood_is_refused(
-    name: str, fault: Any, message: str, folder: Path, start: Cli, tmp_path: Path, cli: Cli
-) -> None:
+def test_what_is_not_understood_is_refused(name, fault, message, folder, start, tmp_path, cli):
     broken = Path(shutil.copytree(folder, tmp_path / "opus"))
     path = broken / name
     if fault is None:
@@ -216,11 +210,11 @@ MODEL_OF = "the model is that of --init-from"
         ("--target de --set encoder.num_heads=7", f"--set encoder.num_heads=7: {MODEL_OF}"),
     ],
 )
-def test_other_settings_than_its_own(options: str, message: str, folder: Path, start: Cli) -> None:
+def test_other_settings_than_its_own(options, message, folder, start):
     assert message in start(folder, *options.split()).refusal()
 
 
-def test_notes_and_what_is_no_run(folder: Path, data: Path, tmp_path: Path, start: Cli, cli: Cli) -> None:
+def test_notes_and_what_is_no_run(folder, data, tmp_path, start, cli):
     change(folder / "generation_config.json", num_beams=6)
     done = start(folder, "--max-steps", "1", "--target", "de")
     assert "a Marian model, en to de; its tokens and weights as they are" in done.err
@@ -232,7 +226,7 @@ def test_notes_and_what_is_no_run(folder: Path, data: Path, tmp_path: Path, star
         train("lm", init_from=folder, data=data, out=tmp_path / "lm")
 
 
-def test_a_damaged_tokenizer_of_a_run(run: Run, tmp_path: Path) -> None:
+def test_a_damaged_tokenizer_of_a_run(run, tmp_path):
     run.tokenizer.save(tmp_path)
     assert load_tokenizer(tmp_path).encode("one") == run.tokenizer.encode("one")
     (tmp_path / "source" / "vocab.json").write_text("{}")

@@ -4,44 +4,40 @@ import io
 import logging
 import sys
 import time
-from pathlib import Path
-from typing import Any
 
 import pytest
 from documented import program
-from small_runs import Cli, Train
 
 import selfattn
 from selfattn import console
 from selfattn.errors import LINES, SettingError, begin_command_line, say
 from selfattn.runs import fit as fit_module
 from selfattn.runs.directory import RunDirectory
-from selfattn.runs.run import Run
-from selfattn.training.observer import EpochReport, Observer, StepReport, StopTraining
+from selfattn.training.observer import Observer, StopTraining
 
 
 class Diary(Observer):
     """Notes its calls; stops at one of them."""
 
-    def __init__(self, stop_at: str = "") -> None:
-        self.calls: list[str] = []
+    def __init__(self, stop_at=""):
+        self.calls = []
         self.stop_at = stop_at
 
-    def note(self, call: str) -> None:
+    def note(self, call):
         self.calls.append(call)
         if call == self.stop_at:
             raise StopTraining
 
-    def started(self, epochs: int | None, steps: int) -> None:
+    def started(self, epochs, steps):
         self.note("started")
 
-    def stepped(self, report: StepReport) -> None:
+    def stepped(self, report):
         self.note(f"step {report.step}")
 
-    def validated(self, report: EpochReport, model: Any, is_best: bool) -> None:
+    def validated(self, report, model, is_best):
         self.note(f"validated {report.step}")
 
-    def ended(self, status: str, reports: tuple[EpochReport, ...], model: Any) -> None:
+    def ended(self, status, reports, model):
         assert not model.training
         self.note(f"{status} {len(reports)}")
 
@@ -59,9 +55,7 @@ FULL = ["started", *[f"step {k}" for k in range(1, 6)], "validated 5", *[f"step 
         ("finished 2", [*FULL, "validated 10", "finished 2"], "finished"),
     ],
 )
-def test_an_observer_stops_a_training_and_the_run_says_so(
-    train: Train, tmp_path: Path, stop_at: str, calls: list[str], status: str
-) -> None:
+def test_an_observer_stops_a_training_and_the_run_says_so(train, tmp_path, stop_at, calls, status):
     first = Diary(stop_at)
     second = Diary()
     run = train("rnn-plain", tmp_path / "run", observers=[first, second])
@@ -70,7 +64,7 @@ def test_an_observer_stops_a_training_and_the_run_says_so(
     assert len(selfattn.load(run.path).predict(["1 May 1999"])) == 1
 
 
-def test_a_stopped_run_is_over(train: Train, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_stopped_run_is_over(train, tmp_path, capsys):
     train("rnn-plain", tmp_path / "run", observers=[Diary("step 2")])
     again = Diary()
     train("rnn-plain", tmp_path / "run", observers=[again], resume=True)
@@ -79,17 +73,17 @@ def test_a_stopped_run_is_over(train: Train, tmp_path: Path, capsys: pytest.Capt
 
 
 @pytest.mark.parametrize("observers", [None, Diary(), [print], [Diary]])
-def test_what_is_no_observer_is_refused(train: Train, tmp_path: Path, observers: Any) -> None:
+def test_what_is_no_observer_is_refused(train, tmp_path, observers):
     with pytest.raises(SettingError, match=r"^`observers`: expected a list of selfattn.Observer objects, got "):
         train("rnn-plain", tmp_path / "run", observers=observers)
 
 
-def test_the_observer_of_the_how_to(train: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def train_small(task: str, *, model: str, out: str, observers: list[Any]) -> selfattn.Run:
+def test_the_observer_of_the_how_to(train, tmp_path, monkeypatch):
+    def train_small(task, *, model, out, observers):
         return train(model, tmp_path / out, observers=observers)
 
     monkeypatch.setattr(selfattn, "train", train_small, raising=False)
-    names: dict[str, Any] = {"__name__": "page"}
+    names = {"__name__": "page"}
     exec(program("extend.md", "observer"), names)
     assert len(names["curve"].losses) == 10
 
@@ -97,7 +91,7 @@ def test_the_observer_of_the_how_to(train: Train, tmp_path: Path, monkeypatch: p
 # Lines: what they tell, and how far the work is
 
 
-def test_logging_decides_about_the_lines(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_logging_decides_about_the_lines(capsys, monkeypatch):
     monkeypatch.setattr(LINES, "is_command_line", False)
     monkeypatch.setattr(logging.getLogger("selfattn"), "propagate", True)
     monkeypatch.setattr(logging.getLogger(), "handlers", [])  # a program that has not touched logging
@@ -115,16 +109,16 @@ def test_logging_decides_about_the_lines(capsys: pytest.CaptureFixture[str], mon
     assert (capsys.readouterr().err, stream.getvalue()) == ("four\n", "three\n")
 
 
-def test_work_is_told_every_so_often(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_work_is_told_every_so_often(capsys, monkeypatch):
     monkeypatch.setattr(console, "EVERY", 0.0)
     assert len(list(console.counting(range(600), "a.tsv: pairs", 600))) == 600
     lines = ["a.tsv: pairs: 0 of 600 so far", "a.tsv: pairs: 256 of 600 so far", "a.tsv: pairs: 512 of 600 so far"]
     assert capsys.readouterr().err.splitlines() == lines
 
 
-def test_a_terminal_has_bars(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_terminal_has_bars(monkeypatch):
     class Terminal(io.StringIO):
-        def isatty(self) -> bool:
+        def isatty(self):
             return True
 
     terminal = Terminal()
@@ -136,7 +130,7 @@ def test_a_terminal_has_bars(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "inner" in terminal.getvalue()
 
 
-def test_a_test_tells_how_far_it_is(cli: Cli, runs: dict[str, Run], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_test_tells_how_far_it_is(cli, runs, monkeypatch):
     quiet = cli("evaluate", runs["rnn-plain"].path)
     assert quiet.err == ""
     monkeypatch.setattr(console, "EVERY", 0.0)
@@ -145,9 +139,7 @@ def test_a_test_tells_how_far_it_is(cli: Cli, runs: dict[str, Run], monkeypatch:
     assert done.out == quiet.out
 
 
-def test_work_that_cannot_be_counted_tells_that_it_goes_on(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_work_that_cannot_be_counted_tells_that_it_goes_on(capsys, monkeypatch):
     monkeypatch.setattr(console, "EVERY", 0.05)
     with console.waiting("learning the vocabulary"):
         time.sleep(0.3)
@@ -158,7 +150,7 @@ def test_work_that_cannot_be_counted_tells_that_it_goes_on(
     assert capsys.readouterr().err == ""  # it has ended
 
 
-def test_a_resumption_without_a_run_says_that_it_begins(cli: Cli, tmp_path: Path) -> None:
+def test_a_resumption_without_a_run_says_that_it_begins(cli, tmp_path):
     out = tmp_path / "run"
     done = cli("train", *SMALL.split(), "--epochs", 1, "--out", out, "--resume").success()
     assert f"{out}: holds no run yet, so a new training begins\n" in done.err
@@ -167,7 +159,7 @@ def test_a_resumption_without_a_run_says_that_it_begins(cli: Cli, tmp_path: Path
 SMALL = "dates --model rnn-attention --items-per-epoch 64 --validation-items 8 --batch-size 8 --seed 1"
 
 
-def test_a_training_tells_its_state(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_training_tells_its_state(cli, tmp_path, monkeypatch):
     monkeypatch.setattr(fit_module, "EVERY", 0.0)
     out = tmp_path / "run"
     command = ["train", *SMALL.split(), "--epochs", 6, "--lr", "1e-9", "--out", out]

@@ -4,13 +4,10 @@ import json
 import re
 import shlex
 from pathlib import Path
-from typing import Any
 
 import pytest
 from documented import program
-from hub_server import Hub
 from marian_model import pairs, write_marian, write_pairs
-from small_runs import Cli, Done
 
 from selfattn.runs.load import load
 
@@ -20,7 +17,7 @@ SHORTER = {"--held-out": "20", "--epochs": None, "--max-steps": None}
 VECTOR = " ".join(["0.5"] * 128)
 
 
-def commands_of(text: str) -> list[str]:
+def commands_of(text):
     """The commands in the blocks of a page, each without what is piped into it."""
     blocks = re.findall("^```bash\n(.*?)^```", text, re.M | re.S)
     lines = [line for block in blocks for line in block.replace("\\\n", " ").splitlines()]
@@ -34,11 +31,11 @@ SECTIONS = {
 }
 
 
-def shortened(command: str) -> list[str]:
+def shortened(command):
     words = shlex.split(command)[1:]
     if words[0] != "train":
         return words
-    short: list[str] = []
+    short = []
     for word in words:
         if short and short[-1] in SHORTER:
             value = SHORTER[short[-1]]
@@ -48,13 +45,13 @@ def shortened(command: str) -> list[str]:
     return [*short, "--max-steps", "6", "--validate-every", "2", "--validation-items", "10"]
 
 
-def table_of(page: str) -> list[str]:
+def table_of(page):
     rows = re.findall(r"^\| [^|]*\| `(.*?)` \|", page, re.M)
     return [row.replace("\\|", "|") for row in rows if "selfattn " in row]
 
 
 @pytest.fixture
-def place(tmp_path: Path, hub: Hub, monkeypatch: pytest.MonkeyPatch) -> Path:
+def place(tmp_path, hub, monkeypatch):
     """A directory with the files that the pages name, and a Hub with their model."""
     pytest.importorskip("transformers", reason="needs transformers, which is not installed")
     pytest.importorskip("ctranslate2", reason="needs the extra [ctranslate2]")
@@ -77,7 +74,7 @@ def place(tmp_path: Path, hub: Hub, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def run_command(cli: Cli, place: Path, command: str, stdin: str = "one red house\n") -> Done:
+def run_command(cli, place, command, stdin="one red house\n"):
     """Run a command of a page; its German words become a word of these pairs."""
     text = (place / "captions.de").read_text("utf-8").split()[0]
     done = cli(*[text if word == "Ein Mann" else word for word in shortened(command)], stdin=stdin)
@@ -85,19 +82,19 @@ def run_command(cli: Cli, place: Path, command: str, stdin: str = "one red house
     return done
 
 
-def run_section(cli: Cli, place: Path, section: str) -> str:
+def run_section(cli, place, section):
     done = [run_command(cli, place, command) for command in SECTIONS[section]]
     return "".join(one.out + one.err for one in done)
 
 
-def test_a_published_model_and_frozen_weights(place: Path, cli: Cli) -> None:
+def test_a_published_model_and_frozen_weights(place, cli):
     assert "bleu" in run_section(cli, place, "Fine-tune a published model").lower()
     assert (place / "runs/tuned-ctranslate2").is_dir()
     assert load(place / "runs/tuned").config.training.lr == 5e-5
     assert "frozen: encoder, " in run_section(cli, place, "Freeze weights")
 
 
-def test_guided_alignment_several_corpora_and_pretrained_embeddings(place: Path, cli: Cli) -> None:
+def test_guided_alignment_several_corpora_and_pretrained_embeddings(place, cli):
     assert "20 sentence pairs" in run_section(cli, place, "Guided alignment")
     assert load(place / "runs/guided").config.training.guided == 0.05
     run_section(cli, place, "Several corpora")
@@ -109,21 +106,21 @@ def test_guided_alignment_several_corpora_and_pretrained_embeddings(place: Path,
     assert sum(map(len, SECTIONS.values())) == 11, "are all commands run?"
 
 
-def test_the_day(cli: Cli, place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_day(cli, place, capsys):
     assert len(COMMANDS) == 13
     for command in COMMANDS:
         run_command(cli, place, command)
     run = load(place / "runs/captions-average")
     assert run.config.metric == "loss"
     assert run.path.joinpath("model.safetensors").exists()
-    names: dict[str, Any] = {"__name__": "page"}
+    names = {"__name__": "page"}
     exec(program("day.md", "program"), names)
     names["main"](place / "test.en", 3)
     assert len(capsys.readouterr().out.splitlines()) == 6  # a sentence and its output, three times
 
 
 @pytest.mark.slow
-def test_the_table_of_what_a_component_does(cli: Cli, place: Path) -> None:
+def test_the_table_of_what_a_component_does(cli, place):
     pytest.importorskip("onnxruntime", reason="needs the extra [onnx]")
     for command in COMMANDS[:3]:  # train, evaluate, fine-tune
         run_command(cli, place, command)
@@ -148,7 +145,7 @@ def test_the_table_of_what_a_component_does(cli: Cli, place: Path) -> None:
     assert links[0] == links[1]
 
 
-def test_the_tables_are_the_same_in_both_languages() -> None:
+def test_the_tables_are_the_same_in_both_languages():
     commands = table_of(DAY)
     assert len(commands) == 24
     assert table_of((DOCS / "ko/day.md").read_text("utf-8")) == commands

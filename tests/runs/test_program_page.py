@@ -2,8 +2,6 @@
 
 import logging
 from functools import partial
-from pathlib import Path
-from typing import Any
 
 import pytest
 from documented import programs
@@ -11,19 +9,19 @@ from documented import programs
 import selfattn
 
 EXAMPLES = programs("program.md")
-SMALL: dict[str, Any] = {"items_per_epoch": 64, "validation_items": 8, "batch_size": 32, "epochs": 2}
+SMALL = {"items_per_epoch": 64, "validation_items": 8, "batch_size": 32, "epochs": 2}
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def place(tmp_path, monkeypatch):
     """An empty directory, where trainings are short."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(selfattn, "train", partial(selfattn.train, **SMALL))
     return tmp_path
 
 
-def example(name: str, **changes: str) -> dict[str, Any]:
-    names: dict[str, Any] = {"__name__": name}
+def example(name, **changes):
+    names = {"__name__": name}
     text = EXAMPLES[name]
     for before, after in changes.items():
         assert before in text
@@ -32,14 +30,14 @@ def example(name: str, **changes: str) -> dict[str, Any]:
     return names
 
 
-def test_the_library(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_library(place, capsys):
     names = example("library")
     output, epochs = capsys.readouterr().out.splitlines()
     assert output == str(names["run"].predict(["Thursday, November 13, 2008"], beam=5))
     assert epochs == "3 epochs by the task's recipe"
 
 
-def test_logging(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_logging(place, monkeypatch):
     logger = logging.getLogger("selfattn")
     monkeypatch.setattr(logger, "propagate", True)
     monkeypatch.setattr(logging.getLogger(), "handlers", [])
@@ -55,14 +53,14 @@ def test_logging(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (place / "training.log").read_text() == "WARNING:selfattn:a warning\n"
 
 
-def test_every_example_is_run() -> None:
+def test_every_example_is_run():
     assert set(EXAMPLES) == {"library", "logging", "optuna", "mlflow", "wandb"}
     for name in ("mlflow", "wandb"):
         code = EXAMPLES[name].split("class ")[1].split("\n\n\n")[0]
         assert len(code.splitlines()) <= 10
 
 
-def test_optuna_prunes(place: Path) -> None:
+def test_optuna_prunes(place):
     optuna = pytest.importorskip("optuna", reason="needs Optuna")
     optuna.logging.disable_default_handler()
     names = example("optuna", **{"n_trials=20": "n_trials=4"})
@@ -75,7 +73,7 @@ def test_optuna_prunes(place: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy:DeprecationWarning")  # of MLflow's own database
-def test_mlflow_has_the_curves(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mlflow_has_the_curves(place, monkeypatch):
     mlflow = pytest.importorskip("mlflow", reason="needs MLflow")
     mlflow.set_tracking_uri(f"sqlite:///{place / 'mlflow.db'}")
     example("mlflow")
@@ -85,7 +83,7 @@ def test_mlflow_has_the_curves(place: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert {"valid_loss", "exact_match", "lr"} <= set(run.data.metrics)
 
 
-def test_wandb_has_the_curves(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wandb_has_the_curves(place, monkeypatch):
     pytest.importorskip("wandb", reason="needs wandb")
     monkeypatch.setenv("WANDB_MODE", "offline")
     monkeypatch.setenv("WANDB_SILENT", "true")

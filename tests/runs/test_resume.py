@@ -3,17 +3,14 @@
 import itertools
 import os
 import shutil
-from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 import training_parts as parts
 from safetensors.torch import load_file
-from small_runs import Cli, Train
 from training_parts import StopAt, Stopped
 
 from selfattn.codec import write
@@ -21,7 +18,6 @@ from selfattn.errors import SettingError, UserError
 from selfattn.files import ASIDE
 from selfattn.runs.directory import CHECKPOINT, RunDirectory
 from selfattn.runs.load import average_kept, build_model, kept_name, kept_steps
-from selfattn.runs.run import Run
 from selfattn.runs.train import train as train_on
 from selfattn.training.checkpoint import CheckpointFile
 from selfattn.training.config import TrainingConfig
@@ -43,30 +39,30 @@ CONFIGS = {
 
 
 @pytest.fixture(autouse=True)
-def _no_git(monkeypatch: pytest.MonkeyPatch) -> None:
+def _no_git(monkeypatch):
     """Leave out what takes longest in a small training: asking git what the commit is."""
     monkeypatch.setattr("selfattn.runs.fit.commit", lambda: None)
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+def whole(tmp_path_factory):
     """The run of a training that nothing stops; not to be changed."""
 
     @cache
-    def of(config: TrainingConfig, **settings: Any) -> Path:
+    def of(config, **settings):
         return parts.fit_small(tmp_path_factory.mktemp("whole") / "run", config, **settings).path
 
     return of
 
 
 @pytest.fixture
-def run(whole: Callable[..., Path], tmp_path: Path) -> Path:
+def run(whole, tmp_path):
     """A copy of the training FULL."""
     return Path(shutil.copytree(whole(FULL), tmp_path / "run"))
 
 
 # What is trained, how, and where it is stopped: again and again where there are several places.
-STOPS: dict[str, tuple[TrainingConfig, dict[str, Any], list[StopAt]]] = {
+STOPS = {
     "before the first checkpoint": (FULL, {"save_every": 2}, [StopAt(1)]),
     "scheduled sampling": (FULL, {"save_every": 2}, [StopAt(3)]),
     "before the last step": (FULL, {"save_every": 2}, [StopAt(8)]),
@@ -89,7 +85,7 @@ STOPS: dict[str, tuple[TrainingConfig, dict[str, Any], list[StopAt]]] = {
 
 
 @pytest.mark.parametrize("case", STOPS)
-def test_a_stopped_training_goes_on_and_ends_the_same(tmp_path: Path, whole: Callable[..., Path], case: str) -> None:
+def test_a_stopped_training_goes_on_and_ends_the_same(tmp_path, whole, case):
     config, settings, stops = STOPS[case]
     for number, stop in enumerate(stops):
         with pytest.raises(Stopped):
@@ -102,7 +98,7 @@ def test_a_stopped_training_goes_on_and_ends_the_same(tmp_path: Path, whole: Cal
     assert parts.outcome(tmp_path / "run") == parts.outcome(whole(config, **settings))
 
 
-def test_resuming_a_finished_run_is_a_success_that_says_so(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_resuming_a_finished_run_is_a_success_that_says_so(run, capsys):
     first, outcome = RunDirectory(run).config(), parts.outcome(run)
     again = parts.fit_small(run, FULL, resume=True)
     assert "run: this run is finished (finished); nothing is left to do" in capsys.readouterr().err
@@ -119,7 +115,7 @@ def test_resuming_a_finished_run_is_a_success_that_says_so(run: Path, capsys: py
 
 
 @pytest.mark.parametrize("length", ["epochs", "max_steps"])
-def test_a_finished_run_is_lengthened(tmp_path: Path, capsys: pytest.CaptureFixture[str], length: str) -> None:
+def test_a_finished_run_is_lengthened(tmp_path, capsys, length):
     short = replace(FORCED, schedule="cosine", max_steps=7 if length == "max_steps" else None)
     long = replace(short, **{length: 2 * getattr(short, length)})
     watcher = StopAt(99)
@@ -145,16 +141,14 @@ def test_a_finished_run_is_lengthened(tmp_path: Path, capsys: pytest.CaptureFixt
 
 
 @pytest.mark.parametrize("place", range(1, 6))
-def test_a_lengthened_run_killed_at_any_of_its_first_writes_is_lengthened_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: int
-) -> None:
+def test_a_lengthened_run_killed_at_any_of_its_first_writes_is_lengthened_again(tmp_path, monkeypatch, place):
     short, long = replace(FORCED, epochs=1), replace(FORCED, epochs=2)
     for name in ("whole", "killed"):
         parts.fit_small(tmp_path / name, short)
     parts.fit_small(tmp_path / "whole", long, resume=True)
     move, count = os.replace, itertools.count(1)
 
-    def die(aside: Path, path: Path) -> None:
+    def die(aside, path):
         if next(count) >= place:
             raise Stopped
         move(aside, path)
@@ -168,7 +162,7 @@ def test_a_lengthened_run_killed_at_any_of_its_first_writes_is_lengthened_again(
     assert RunDirectory(tmp_path / "killed").record().command.count(" && ") == 1
 
 
-def test_another_tokenizer_is_named(tmp_path: Path) -> None:
+def test_another_tokenizer_is_named(tmp_path):
     with pytest.raises(Stopped):
         parts.fit_small(tmp_path / "run", FORCED, observers=[StopAt(4)])
     path = tmp_path / "run" / "tokenizer" / "char.json"
@@ -177,7 +171,7 @@ def test_another_tokenizer_is_named(tmp_path: Path) -> None:
         parts.fit_small(tmp_path / "run", FORCED, resume=True)
 
 
-def test_where_nothing_has_begun_it_begins(run: Path, tmp_path: Path) -> None:
+def test_where_nothing_has_begun_it_begins(run, tmp_path):
     outcome, killed = parts.outcome(run), RunDirectory(run)
     parts.fit_small(tmp_path / "new", FULL, resume=True)
     record = replace(killed.record(), status="running", files={})  # as it is before the settings are written
@@ -190,7 +184,7 @@ def test_where_nothing_has_begun_it_begins(run: Path, tmp_path: Path) -> None:
     assert parts.outcome(run) == parts.outcome(tmp_path / "new") == outcome
 
 
-def test_a_damaged_checkpoint_is_named_in_one_line(tmp_path: Path) -> None:
+def test_a_damaged_checkpoint_is_named_in_one_line(tmp_path):
     for name, model in (("run", "transformer"), ("rnn", "rnn-attention")):
         with pytest.raises(Stopped):
             parts.fit_small(tmp_path / name, FORCED, model=model, save_every=2, observers=[StopAt(5)])
@@ -202,7 +196,7 @@ def test_a_damaged_checkpoint_is_named_in_one_line(tmp_path: Path) -> None:
         assert "\n" not in str(caught.value)
 
 
-def test_the_last_and_the_best_weights_are_both_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_last_and_the_best_weights_are_both_kept(tmp_path, monkeypatch):
     found = iter((2.0, 1.0, 3.0))
     monkeypatch.setattr(parts, "figures", lambda model, loss, _: {"perplexity": next(found)})
     parts.fit_small(tmp_path / "run", replace(FORCED, average="none"))
@@ -214,7 +208,7 @@ def test_the_last_and_the_best_weights_are_both_kept(tmp_path: Path, monkeypatch
     assert any(not torch.equal(kept[f"model/{name}"], best[name]) for name in names)
 
 
-def test_the_best_weights_are_known_after_a_stop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_best_weights_are_known_after_a_stop(tmp_path, monkeypatch):
     found = iter((1.0, 2.0, 3.0) * 2)  # the first validation is the best
     monkeypatch.setattr(parts, "figures", lambda model, loss, _: {"perplexity": next(found)})
     parts.fit_small(tmp_path / "whole", FORCED)
@@ -231,11 +225,11 @@ def test_the_best_weights_are_known_after_a_stop(tmp_path: Path, monkeypatch: py
 AVERAGED = TrainingConfig(max_steps=8, batch_size=4, average="last", average_last=2, validate_every=1)
 
 
-def kept(run: Path) -> dict[str, dict[str, torch.Tensor]]:
+def kept(run):
     return {file.name: load_file(file) for file in sorted((run / "kept").iterdir())}
 
 
-def weights_in(run: Path, file: str) -> dict[str, torch.Tensor]:
+def weights_in(run, file):
     """Read a file of weights by the names of the model's tensors."""
     directory = RunDirectory(run)
     model = build_model(directory.config().model, directory.tokenizer(), 0)
@@ -243,7 +237,7 @@ def weights_in(run: Path, file: str) -> dict[str, torch.Tensor]:
     return named_weights(model)
 
 
-def test_the_mean_of_kept_weights_is_the_average_of_the_training(tmp_path: Path) -> None:
+def test_the_mean_of_kept_weights_is_the_average_of_the_training(tmp_path):
     parts.fit_small(tmp_path / "run", AVERAGED, keep=3)
     assert list(kept(tmp_path / "run")) == [f"step-0000000{step}.safetensors" for step in (6, 7, 8)]
     listed = {name for name in RunDirectory(tmp_path / "run").record().files if name.startswith("kept/")}
@@ -263,7 +257,7 @@ def test_the_mean_of_kept_weights_is_the_average_of_the_training(tmp_path: Path)
     assert record.command.endswith("mean --last 2")
 
 
-def test_weights_after_the_checkpoint_are_dropped(tmp_path: Path) -> None:
+def test_weights_after_the_checkpoint_are_dropped(tmp_path):
     config = replace(AVERAGED, validate_every=2)
     with pytest.raises(Stopped):
         parts.fit_small(tmp_path / "run", config, keep=2, observers=[StopAt(4, "validation_ended")])
@@ -273,7 +267,7 @@ def test_weights_after_the_checkpoint_are_dropped(tmp_path: Path) -> None:
     assert kept_steps(RunDirectory(tmp_path / "run")) == [2]
 
 
-def test_averages_are_refused_in_a_line(cli: Cli, runs: dict[str, Run], train: Train, tmp_path: Path) -> None:
+def test_averages_are_refused_in_a_line(cli, runs, train, tmp_path):
     none = cli("average", runs["rnn-plain"].path, "--out", tmp_path / "a")
     assert "keeps no weights of its validations; train with --keep, such as --keep 5" in none.refusal()
     run = train("rnn-plain", tmp_path / "run", keep=5).path
@@ -294,7 +288,7 @@ def test_averages_are_refused_in_a_line(cli: Cli, runs: dict[str, Run], train: T
     assert not (tmp_path / "b").exists()
 
 
-def test_the_lowest_loss_decides(cli: Cli, train: Train, tmp_path: Path) -> None:
+def test_the_lowest_loss_decides(cli, train, tmp_path):
     criterion = Criterion(lambda model, loss, processes: {"accuracy": loss}, "accuracy", part=lambda model, all: 0.0)
     low, high = (EpochReport(1, 2, 3, 4.0, 5.0, loss, 7.0, 8.0, {"accuracy": loss}) for loss in (1.0, 2.0))
     assert criterion.value(high) > criterion.value(low)

@@ -1,10 +1,8 @@
 """A resumed training has the options that it was begun with: another value of any that changes a weight is refused."""
 
 import json
-from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -22,10 +20,10 @@ from selfattn.training.config import TrainingConfig
 NO_WEIGHT = ("out", "keep", "allow_unknown", "resume", "device", "threads", "tensorboard")
 SMALL = ("encoder.hidden_dim=4", "decoder.hidden_dim=4")
 LENGTH = {"max_steps": 2, "validate_every": 1, "batch_size": 8, "validation_items": 4}
-PAIRS: dict[str, Any] = {"source": "en", "target": "de", "data": ("a.tsv", "b.tsv"), "tokenizer": "bpe"}
+PAIRS = {"source": "en", "target": "de", "data": ("a.tsv", "b.tsv"), "tokenizer": "bpe"}
 
 # The task, the options that a run was begun with, and another value for each option: of the training ...
-TRAINING: dict[str, Any] = {
+TRAINING = {
     "seed": 1, "epochs": ({"epochs": 2, "max_steps": None, "items_per_epoch": 16}, 3), "max_steps": 3,
     "items_per_epoch": ({"epochs": 1, "max_steps": None, "items_per_epoch": 16}, 24), "batch_size": 9,
     "max_tokens": 99, "accumulate": 2, "lr": 0.1, "schedule": "constant", "warmup": 0.5, "warmup_steps": 1,
@@ -38,7 +36,7 @@ TRAINING: dict[str, Any] = {
     "guided": ({"model": "rnn-attention", "guided": 0.05}, 0.1),
 }  # fmt: skip
 # ... of every command that trains ...
-MODEL: dict[str, Any] = {
+MODEL = {
     "model": "rnn-attention", "quick": True, "init_from": Path("start"), "embeddings": Path("vectors.txt"),
     "source_embeddings": Path("vectors.txt"), "target_embeddings": Path("vectors.txt"), "freeze": ("encoder",),
     "links": ({"model": "rnn-attention", "guided": 0.05, "links": ("links.tsv",)}, ("other-links.tsv",)),
@@ -46,7 +44,7 @@ MODEL: dict[str, Any] = {
 }  # fmt: skip
 # ... and of each task.
 ON_FILE = {"data": ("a.tsv",)}
-TASK: dict[str, dict[str, Any]] = {
+TASK = {
     "dates": {
         "locales": ("ko_KR",), "withhold_years": ("1950",), "data": (ON_FILE, ("b.tsv",)),
         "columns": (ON_FILE, ("2", "1")), "encoding": (ON_FILE, "latin-1"),
@@ -67,13 +65,13 @@ TASK: dict[str, dict[str, Any]] = {
     },
 }  # fmt: skip
 OF_TEXTS = {"data": "a.tsv", "model": "decoder-only-rnn", "set": ("stack.hidden_dim=4",)}
-BEGUN: dict[str, dict[str, Any]] = {"dates": {}, "recall": {}, "lm": OF_TEXTS, "translation": PAIRS}
+BEGUN = {"dates": {}, "recall": {}, "lm": OF_TEXTS, "translation": PAIRS}
 CASES = [("dates", name, change) for name, change in (TRAINING | MODEL).items()]
 CASES += [(task, name, change) for task, changes in TASK.items() for name, change in changes.items()]
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def place(tmp_path_factory):
     """A folder with files that the options name."""
     folder = tmp_path_factory.mktemp("options")
     for name, first in (("a", 100), ("b", 300), ("valid", 500), ("test", 600)):
@@ -90,7 +88,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_every_option_of_a_training_is_tried() -> None:
+def test_every_option_of_a_training_is_tried():
     assert {*MODEL, *NO_WEIGHT, "seed"} == {field.name for field in fields(TrainOptions)}
     assert {*TRAINING} == {field.name for field in fields(TrainingConfig)}
     kinds = {"dates": DateOptions, "recall": RecallOptions, "lm": TextOptions, "translation": TranslationOptions}
@@ -101,11 +99,11 @@ def test_every_option_of_a_training_is_tried() -> None:
 
 
 @pytest.fixture(scope="module")
-def begin(place: Path) -> Callable[[str, dict[str, Any]], Path]:
+def begin(place):
     """Train a run with these options, once; it counts as unfinished."""
-    runs: dict[str, Path] = {}
+    runs = {}
 
-    def begun(task: str, settings: dict[str, Any]) -> Path:
+    def begun(task, settings):
         out = runs.setdefault(repr((task, settings)), place / f"run{len(runs)}")
         if not out.exists():
             train(task, out=out, **settings)
@@ -116,14 +114,7 @@ def begin(place: Path) -> Callable[[str, dict[str, Any]], Path]:
 
 
 @pytest.mark.parametrize(("task", "name", "change"), CASES, ids=[f"{task}-{name}" for task, name, _ in CASES])
-def test_another_value_is_refused_by_name(
-    place: Path,
-    begin: Callable[[str, dict[str, Any]], Path],
-    monkeypatch: pytest.MonkeyPatch,
-    task: str,
-    name: str,
-    change: Any,
-) -> None:
+def test_another_value_is_refused_by_name(place, begin, monkeypatch, task, name, change):
     monkeypatch.chdir(place)
     begun, value = change if isinstance(change, tuple) and isinstance(change[0], dict) else ({}, change)
     settings = {"model": "rnn-plain", "set": SMALL} | LENGTH | BEGUN[task] | begun

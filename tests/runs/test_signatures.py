@@ -8,10 +8,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
-from small_runs import Cli, Train
 
 import selfattn
 from selfattn.cli import decoding as commands
@@ -24,7 +22,6 @@ from selfattn.errors import SettingError, UserError
 from selfattn.runs.load import load
 from selfattn.runs.options import TrainOptions, TrainSettings
 from selfattn.runs.predictor import checked_texts, export_place
-from selfattn.runs.run import Run
 from selfattn.runs.task import task_class
 from selfattn.runs.train import merge_settings, train
 from selfattn.runs.train import train as train_on
@@ -37,7 +34,7 @@ from selfattn.training.config import TrainingConfig, TrainingSettings
 MODELS = ("rnn-attention", "transformer")
 
 
-def accepted(hint: Any) -> Any:
+def accepted(hint):
     """Return what a call may pass for a field of this type: a text for a path, one value for several."""
     if hint is Path:
         return str | os.PathLike[str]
@@ -50,7 +47,7 @@ def accepted(hint: Any) -> Any:
     return hint
 
 
-def fields_of(kind: Any) -> dict[str, Any]:
+def fields_of(kind):
     hints = typing.get_type_hints(kind)
     return {field.name: hints[field.name] for field in dataclasses.fields(kind)}
 
@@ -59,7 +56,7 @@ def fields_of(kind: Any) -> dict[str, Any]:
     ("settings", "kinds"),
     [(TrainingSettings, []), (CompareSettings, [CompareOptions]), (TrainSettings, [TrainOptions])],
 )
-def test_keywords_are_the_fields(settings: Any, kinds: list[type[Any]]) -> None:
+def test_keywords_are_the_fields(settings, kinds):
     hints = fields_of(TrainingConfig)
     del hints["seed"]
     for kind in kinds:
@@ -68,16 +65,14 @@ def test_keywords_are_the_fields(settings: Any, kinds: list[type[Any]]) -> None:
     assert typing.get_type_hints(DecodingSettings) == fields_of(DecodingOptions)
 
 
-def prepared(
-    task: str | Dates, options: Any = None, training: Any = None, task_options: Any = None, **flat: Any
-) -> Any:
+def prepared(task, options=None, training=None, task_options=None, **flat):
     kind = task_class(task)
     settings = merge_settings(flat, options, CompareOptions, training, task_options, kind.Options, kind.TestOptions)
     trainings, _ = prepare(task, settings)
     return trainings.command, trainings.options, trainings.recipe
 
 
-def test_settings_mean_the_same_wherever_they_stand(tmp_path: Path) -> None:
+def test_settings_mean_the_same_wherever_they_stand(tmp_path):
     flat = prepared("dates", models=MODELS, out=tmp_path, epochs=3, locales=("ko_KR",))
     options = CompareOptions(models=MODELS, out=tmp_path)
     assert prepared("dates", options, training={"epochs": 3}, task_options={"locales": ("ko_KR",)}) == flat
@@ -85,7 +80,7 @@ def test_settings_mean_the_same_wherever_they_stand(tmp_path: Path) -> None:
     assert prepared(Dates(locales=("ko_KR",)), options, epochs=3) == flat
 
 
-def test_what_is_left_out_follows_the_task_and_what_is_given_holds(tmp_path: Path) -> None:
+def test_what_is_left_out_follows_the_task_and_what_is_given_holds(tmp_path):
     options = CompareOptions(models=MODELS, out=tmp_path)
     _, usual, _ = prepared("dates", options)
     assert (usual.budgets, usual.first_seed, usual.seeds) == ((1.0,), 500, 5)
@@ -94,7 +89,7 @@ def test_what_is_left_out_follows_the_task_and_what_is_given_holds(tmp_path: Pat
     assert "--first-seed 0 --budgets 0.5" in command
 
 
-WRONG_PLACES: list[tuple[dict[str, Any], str]] = [
+WRONG_PLACES = [
     ({"lrr": 2}, "`lrr`: there is no such setting here; did you mean `lr`?"),
     ({"training": {"lrr": 2}}, "`lrr`: there is no such setting here; did you mean `lr`?"),
     ({"training": {"seeds": (3,)}}, "`seeds`: there is no such setting here"),
@@ -105,7 +100,7 @@ WRONG_PLACES: list[tuple[dict[str, Any], str]] = [
     ({"task_options": {"locales": "ko"}, "locales": "ko"}, "`locales`: given twice"),
     ({"task_options": 3}, "`task_options`: expected settings by name"),
 ]
-WRONG_VALUES: list[tuple[dict[str, Any], str]] = [
+WRONG_VALUES = [
     ({"quick": "no"}, "`quick`: expected True or False, got 'no'"),
     ({"tune": "x"}, "`tune`: expected True or False, got 'x'"),
     ({"backend": "spark"}, "`backend`: expected one of local, dask, ray, got 'spark'"),
@@ -119,14 +114,14 @@ WRONG_VALUES: list[tuple[dict[str, Any], str]] = [
     ({"out": 3}, "`out`: expected a path, got 3"),
     ({"locales": 3}, "`locales`: expected a text, got 3"),
 ]
-USUAL: dict[str, Any] = {"models": MODELS, "out": "out"}
+USUAL = {"models": MODELS, "out": "out"}
 DATES = ["May 1, 2001", "3 March 1985"]
 NO_LISTS = (None, {"text": "a"}, "May 1, 2001", 7, {"a", "b"}, b"ab", print)
 PAIR = Pair("a", "b")
 NO_TEXTS = (("a", "b"), None, 3, ["a"], PAIR, b"a")
-NO_PAIRS: tuple[Any, ...] = (("a", "b"), None, "a", {"source": "a", "target": "b"}, Pair("a", 3))  # type: ignore[arg-type]
+NO_PAIRS = (("a", "b"), None, "a", {"source": "a", "target": "b"}, Pair("a", 3))
 # A call, or the name of a method of a run, what it is given, and how the line begins; "\n": how all of it is.
-WRONG_CALLS: list[tuple[Any, tuple[Any, ...], dict[str, Any], str]] = [
+WRONG_CALLS = [
     *((call, ("dates",), {"out": "out"} | one, said) for call in (compare, train_on) for one, said in WRONG_PLACES),
     *((compare, ("dates",), USUAL | settings, f"{said}\n") for settings, said in WRONG_VALUES),
     *((call, (task,), {"out": "out"}, "`task`: expected a name such as 'dates', or a task, got ")
@@ -164,15 +159,7 @@ WRONG_CALLS: list[tuple[Any, tuple[Any, ...], dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("call", "given", "settings", "message"), WRONG_CALLS)
-def test_what_a_call_cannot_take_is_named(
-    runs: dict[str, Run],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    call: Any,
-    given: tuple[Any, ...],
-    settings: dict[str, Any],
-    message: str,
-) -> None:
+def test_what_a_call_cannot_take_is_named(runs, tmp_path, monkeypatch, call, given, settings, message):
     monkeypatch.chdir(tmp_path)
     function = getattr(runs["transformer"], call) if isinstance(call, str) else call
     with pytest.raises(UserError) as error:
@@ -184,20 +171,20 @@ def test_what_a_call_cannot_take_is_named(
     assert not list(tmp_path.iterdir())
 
 
-def test_a_training_by_options(train: Train, tmp_path: Path, tiny: Any, small: Any, runs: dict[str, Run]) -> None:
+def test_a_training_by_options(train, tmp_path, tiny, small, runs):
     options = TrainOptions(model="rnn-plain", out=tmp_path / "run", set=small["rnn-plain"])
     run = train_on("dates", options, training=tiny)
     assert replace(run.config, options=runs["rnn-plain"].config.options) == runs["rnn-plain"].config  # `out` is another
 
 
-def test_keywords_are_the_options_of_decoding(runs: dict[str, Run]) -> None:
+def test_keywords_are_the_options_of_decoding(runs):
     run = runs["transformer"]
     assert run.predict(DATES, beam=3) == run.predict(DATES, DecodingOptions(beam=3))
     assert run.decode(DATES, beam=3, n_best=2) == run.decode(DATES, DecodingOptions(beam=3, n_best=2))
     assert run.predict(iter(DATES)) == run.predict(DATES)
 
 
-def test_an_open_file_is_a_list_of_texts(tmp_path: Any) -> None:
+def test_an_open_file_is_a_list_of_texts(tmp_path):
     path = tmp_path / "texts.txt"
     path.write_text("a\nb\n", encoding="utf-8")
     with path.open(encoding="utf-8") as file:
@@ -210,14 +197,14 @@ KINDS = (TrainOptions, TrainingConfig, CompareOptions, DateOptions, TextOptions,
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_conditions_name_options(kind: Any) -> None:
+def test_conditions_name_options(kind):
     names = {field.name for field in dataclasses.fields(kind)}
     assert kind.conditions
     for condition in kind.conditions:
         assert names >= set(condition.names)
 
 
-def test_a_condition_holds_or_names_the_option() -> None:
+def test_a_condition_holds_or_names_the_option():
     assert {name for condition in commands._ALIGN for name in condition.names} <= set(commands.align.__annotations__)
     conditions = [needs("`a`", lambda given: given.a, "b"), excludes("`c`", lambda given: given.c, "d", "e")]
     check_conditions(["b", "e"], SimpleNamespace(a=1, c=0), conditions)
@@ -227,7 +214,7 @@ def test_a_condition_holds_or_names_the_option() -> None:
             check_conditions([name], SimpleNamespace(a=0, c=1), conditions)
 
 
-WITHOUT_EFFECT: list[tuple[dict[str, Any], str]] = [
+WITHOUT_EFFECT = [
     ({"ema_decay": 0.9}, "`ema_decay` goes with `average` ema"),
     ({"average": "last", "ema_decay": 0.9}, "`ema_decay` goes with `average` ema"),
     ({"average_last": 3}, "`average_last` goes with `average` last"),
@@ -237,7 +224,7 @@ WITHOUT_EFFECT: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("settings", "message"), WITHOUT_EFFECT)
-def test_settings_of_a_training_without_an_effect(tmp_path: Path, settings: dict[str, Any], message: str) -> None:
+def test_settings_of_a_training_without_an_effect(tmp_path, settings, message):
     with pytest.raises(UserError, match=message):
         train("dates", out=tmp_path / "run", quick=True, **settings)
     with pytest.raises(UserError, match=message):
@@ -245,7 +232,7 @@ def test_settings_of_a_training_without_an_effect(tmp_path: Path, settings: dict
     assert not list(tmp_path.iterdir())
 
 
-def test_a_run_is_started_from_with_its_options(cli: Cli, runs: dict[str, Run], tmp_path: Path) -> None:
+def test_a_run_is_started_from_with_its_options(cli, runs, tmp_path):
     start = runs["rnn-plain"].path
     further = ("--config", start, "--init-from", start, "--seed", "5")
     cli("train", "dates", *further, "--out", tmp_path / "same").success()
@@ -254,7 +241,7 @@ def test_a_run_is_started_from_with_its_options(cli: Cli, runs: dict[str, Run], 
     assert "--model transformer: the model is that of --init-from (rnn-plain); leave it out" in other
 
 
-def test_exports_of_runs_from_the_hub_lie_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_exports_of_runs_from_the_hub_lie_elsewhere(tmp_path, monkeypatch):
     assert export_place(Path("runs/a"), "onnx") == Path("runs/a-onnx")
     monkeypatch.setattr("huggingface_hub.constants.HF_ASSETS_CACHE", str(tmp_path / "assets"))
     repository = tmp_path / "hub" / "models--somebody--dates"
@@ -265,7 +252,7 @@ def test_exports_of_runs_from_the_hub_lie_elsewhere(tmp_path: Path, monkeypatch:
     assert repository.parent not in place.parents
 
 
-def test_what_is_in_the_way_of_an_export(cli: Cli, runs: dict[str, Run]) -> None:
+def test_what_is_in_the_way_of_an_export(cli, runs):
     pytest.importorskip("onnxruntime")
     path = runs["rnn-plain"].path
     place = path.with_name("rnn-plain-onnx")

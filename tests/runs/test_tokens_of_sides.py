@@ -1,11 +1,8 @@
 """A tokenizer for each side, in every command that reads a run; what a vocabulary lacks is said or refused."""
 
 import re
-from pathlib import Path
-from typing import Any
 
 import pytest
-from small_runs import Cli
 
 from selfattn.cli.decoding import align, score
 from selfattn.data.pairs import Pair
@@ -14,7 +11,6 @@ from selfattn.errors import UserError
 from selfattn.runs.directory import RunDirectory
 from selfattn.runs.evaluate import evaluate_run, evaluation_lines
 from selfattn.runs.load import load
-from selfattn.runs.run import Run
 from selfattn.runs.train import train
 from selfattn.tasks.translation import Translation
 from selfattn.tokenizers.listed import CharTokenizer, WordTokenizer
@@ -23,14 +19,14 @@ LETTERS = {"a": "a̠", "k": "kʰ", "t": "t͡ɕʰ", "n": "n"}
 SMALL = ("encoder.hidden_dim=16", "decoder.hidden_dim=16")
 
 
-def pairs(path: Path, count: int = 120) -> Path:
+def pairs(path, count=120):
     words = ["".join("aktn"[(n // 4**place) % 4] for place in range(4)) for n in range(count)]
     path.write_text("".join(f"{word}\t{' '.join(LETTERS[x] for x in word)}\n" for word in words), "utf-8")
     return path
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("phones")
     return train(
         "translation", source="und", target="und", data=pairs(folder / "a.tsv"), model="rnn-attention", epochs=1,
@@ -39,7 +35,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     )  # fmt: skip
 
 
-def test_a_phone_is_one_token_everywhere(run: Run, tmp_path: Path) -> None:
+def test_a_phone_is_one_token_everywhere(run, tmp_path):
     tokenizer = load(run.path).tokenizer
     assert isinstance(tokenizer.source, CharTokenizer)
     assert isinstance(tokenizer.target, WordTokenizer)
@@ -56,9 +52,7 @@ def test_a_phone_is_one_token_everywhere(run: Run, tmp_path: Path) -> None:
     assert '"words"' in (tmp_path / "demo.html").read_text("utf-8")
 
 
-def test_unknown_words_are_named_as_unknown_characters_are(
-    run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_unknown_words_are_named_as_unknown_characters_are(run, tmp_path, capsys):
     file = tmp_path / "b.tsv"
     file.write_text("tak\tt͡ɕʰ a̠ q q\nzak\tn\n", "utf-8")
     results = evaluate_run(run, [file])
@@ -70,7 +64,7 @@ def test_unknown_words_are_named_as_unknown_characters_are(
     assert capsys.readouterr().err.count(message) == 2
 
 
-def test_groups_of_a_file_are_those_of_its_column(run: Run, cli: Cli, tmp_path: Path) -> None:
+def test_groups_of_a_file_are_those_of_its_column(run, cli, tmp_path):
     file = tmp_path / "gen.tsv"
     file.write_text("tak\tt͡ɕʰ a̠ kʰ\tshort\nka\tkʰ a̠\tshort\nnanana\tn a̠ n a̠ n a̠\tlong\n", "utf-8")
     results = evaluate_run(run, [file], tag="3", metric="macro_word_error_rate")
@@ -82,12 +76,12 @@ def test_groups_of_a_file_are_those_of_its_column(run: Run, cli: Cli, tmp_path: 
         evaluate_run(run, tag="3")
 
 
-def test_words_that_a_source_lacks_are_counted(tmp_path: Path) -> None:
+def test_words_that_a_source_lacks_are_counted(tmp_path):
     file = pairs(tmp_path / "a.tsv")
     turned = tmp_path / "turned.tsv"
     lines = [line.split("\t") for line in file.read_text("utf-8").splitlines()]
     turned.write_text("".join(f"{target}\t{source}\n" for source, target in lines), "utf-8")
-    settings: Any = {"source": "und", "target": "und", "data": turned, "epochs": 1, "set": SMALL}
+    settings = {"source": "und", "target": "und", "data": turned, "epochs": 1, "set": SMALL}
     model = train("translation", model="rnn-plain", out=tmp_path / "run", tokenizer="words", **settings)
     (tmp_path / "c.tsv").write_text("kʰ  x a̠\takan\n", "utf-8")
     results = evaluate_run(model, [tmp_path / "c.tsv"])
@@ -98,7 +92,7 @@ def test_words_that_a_source_lacks_are_counted(tmp_path: Path) -> None:
     assert [*again.path.glob("tokenizer/*")] == [again.path / "tokenizer/words.json"]
 
 
-def test_tokens_that_contradict_each_other_are_refused(tmp_path: Path) -> None:
+def test_tokens_that_contradict_each_other_are_refused(tmp_path):
     data = pairs(tmp_path / "a.tsv")
     for settings, message in (
         ({"tokenizer": "words", "source_tokenizer": "bpe", "target_tokenizer": "words"}, "`tokenizer` has no effect"),
@@ -111,12 +105,10 @@ def test_tokens_that_contradict_each_other_are_refused(tmp_path: Path) -> None:
             Translation(data=(data,), **settings)
 
 
-def test_a_training_says_where_its_vocabulary_comes_from(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_training_says_where_its_vocabulary_comes_from(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     file = pairs(tmp_path / "a.tsv")
-    settings: Any = {"source": "und", "target": "und", "data": file, "max_steps": 1, "set": SMALL}
+    settings = {"source": "und", "target": "und", "data": file, "max_steps": 1, "set": SMALL}
     train("translation", model="rnn-plain", out="run", tokenizer="words", **settings)
     assert "target tokens" not in capsys.readouterr().err
     train("translation", model="rnn-plain", out="again", tokenizer="run", **settings)
@@ -130,13 +122,13 @@ def test_a_training_says_where_its_vocabulary_comes_from(
 # A training that starts from another run says what its vocabulary lacks, and refuses options that it decides
 
 
-def day_pairs(path: Path, target: str) -> Path:
+def day_pairs(path, target):
     path.write_text("".join(f"day {n}\t{target}{n}\n" for n in range(120)), "utf-8")
     return path
 
 
 @pytest.fixture(scope="module")
-def subwords(tmp_path_factory: pytest.TempPathFactory) -> Run:
+def subwords(tmp_path_factory):
     folder = tmp_path_factory.mktemp("subwords")
     return train(
         "translation", target="de", data=day_pairs(folder / "a.tsv", "Tag "), model="rnn-plain", epochs=1, set=SMALL,
@@ -144,10 +136,8 @@ def subwords(tmp_path_factory: pytest.TempPathFactory) -> Run:
     )  # fmt: skip
 
 
-def test_targets_that_a_run_cannot_write_are_refused(
-    runs: dict[str, Run], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    settings: Any = {"data": day_pairs(tmp_path / "a.tsv", "日"), "init_from": runs["rnn-plain"].path, "epochs": 1}
+def test_targets_that_a_run_cannot_write_are_refused(runs, tmp_path, capsys):
+    settings = {"data": day_pairs(tmp_path / "a.tsv", "日"), "init_from": runs["rnn-plain"].path, "epochs": 1}
     with pytest.raises(UserError, match=r"target tokens are unknown to it; targets: .* '日' .* `allow_unknown`$"):
         train("dates", out=tmp_path / "refused", **settings)
     assert not (tmp_path / "refused").exists()
@@ -158,10 +148,10 @@ def test_targets_that_a_run_cannot_write_are_refused(
     assert "--allow-unknown" in RunDirectory(tmp_path / "run").record().command
 
 
-def test_a_language_model_refuses_unknown_characters_too(tmp_path: Path) -> None:
+def test_a_language_model_refuses_unknown_characters_too(tmp_path):
     for name, letters in (("a", "abc"), ("b", "xyz")):
         (tmp_path / name).write_text("".join(f"{letters}{n}\n" for n in range(40)), "utf-8")
-    settings: Any = {"epochs": 1, "set": ("stack.dim=16", "stack.num_layers=1")}
+    settings = {"epochs": 1, "set": ("stack.dim=16", "stack.num_layers=1")}
     train("lm", data=tmp_path / "a", out=tmp_path / "first", **settings)
     with pytest.raises(UserError, match="of the target tokens are unknown to it"):
         train("lm", data=tmp_path / "b", out=tmp_path / "run", init_from=tmp_path / "first", epochs=1)
@@ -177,22 +167,20 @@ def test_a_language_model_refuses_unknown_characters_too(tmp_path: Path) -> None
         ({"init_from": "rnn-plain", "sampling": 0.1}, "`sampling`: the tokens of `init_from` have one segmentation"),
     ],
 )
-def test_what_the_first_run_decides_is_refused_beside_it(
-    runs: dict[str, Run], subwords: Run, tmp_path: Path, given: dict[str, Any], message: str
-) -> None:
+def test_what_the_first_run_decides_is_refused_beside_it(runs, subwords, tmp_path, given, message):
     start = runs.get(given.get("init_from", ""), subwords).path
-    settings: Any = {"target": "de", "data": day_pairs(tmp_path / "a.tsv", "Tag "), **given, "init_from": start}
+    settings = {"target": "de", "data": day_pairs(tmp_path / "a.tsv", "Tag "), **given, "init_from": start}
     with pytest.raises(UserError, match=message):
         train("translation", out=tmp_path / "run", **settings)
 
 
-def test_equal_settings_of_tokens_are_accepted(subwords: Run, tmp_path: Path) -> None:
-    settings: Any = {"target": "de", "init_from": subwords.path, "data": day_pairs(tmp_path / "a.tsv", "Tag ")}
+def test_equal_settings_of_tokens_are_accepted(subwords, tmp_path):
+    settings = {"target": "de", "init_from": subwords.path, "data": day_pairs(tmp_path / "a.tsv", "Tag ")}
     run = train("translation", out=tmp_path / "run", epochs=1, tokenizer="bpe", vocab_size=280, **settings)
     assert len(run.tokenizer) == 280
 
 
-def test_score_and_align_and_evaluate_say_what_is_unknown(cli: Cli, runs: dict[str, Run], tmp_path: Path) -> None:
+def test_score_and_align_and_evaluate_say_what_is_unknown(cli, runs, tmp_path):
     data = tmp_path / "a.tsv"
     data.write_text("May 1, 2001 ☃\t2001☀\n", "utf-8")
     sources = "sources: 1 character that the model does not know, 1 different: '☃' 1 (7.7 % of all)\n"

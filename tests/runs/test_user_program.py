@@ -4,7 +4,6 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -70,7 +69,7 @@ WRONG = {
 
 
 @pytest.fixture
-def program(tmp_path: Path) -> Iterator[Path]:
+def program(tmp_path):
     """The right program and the wrong calls; mypy raises the limit of its process."""
     path = tmp_path / "program.py"
     path.write_text(PROGRAM + "\n".join(WRONG), encoding="utf-8")
@@ -79,7 +78,7 @@ def program(tmp_path: Path) -> Iterator[Path]:
     sys.setrecursionlimit(before)
 
 
-def test_mypy_accepts_a_program_and_finds_wrong_calls(program: Path, tmp_path: Path) -> None:
+def test_mypy_accepts_a_program_and_finds_wrong_calls(program, tmp_path):
     config, cache = tmp_path / "mypy.ini", tmp_path / "cache"
     config.write_text(SETTINGS, encoding="utf-8")
     options = ("--config-file", config, "--cache-dir", cache, "--hide-error-codes", program)
@@ -92,7 +91,7 @@ def test_mypy_accepts_a_program_and_finds_wrong_calls(program: Path, tmp_path: P
 
 
 @pytest.mark.usefixtures("program")
-def test_pyright_accepts_the_program_and_finds_the_wrong_calls(tmp_path: Path) -> None:
+def test_pyright_accepts_the_program_and_finds_the_wrong_calls(tmp_path):
     root = Path(selfattn.__file__).parents[1]
     installed = root / "tests" / "browser" / "node_modules" / ".bin"
     pyright = shutil.which("pyright") or shutil.which("pyright", path=str(installed))

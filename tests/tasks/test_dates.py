@@ -2,9 +2,7 @@
 
 import json
 import math
-from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
@@ -15,17 +13,14 @@ from selfattn.data.pairs import Pair
 from selfattn.errors import UserError
 from selfattn.runs.directory import RunDirectory
 from selfattn.runs.evaluate import evaluate_run
-from selfattn.runs.run import Run
 from selfattn.runs.task import TaskData
 
-Train = Callable[..., Run]
 
-
-def weights(run: Run) -> dict[str, torch.Tensor]:
+def weights(run):
     return run.model.state_dict()
 
 
-def test_a_run_comes_back_as_it_was_and_the_record_says_what_it_was(runs: dict[str, Run]) -> None:
+def test_a_run_comes_back_as_it_was_and_the_record_says_what_it_was(runs):
     for run in runs.values():
         loaded = selfattn.load(run.path)
         assert loaded.config == run.config
@@ -45,14 +40,14 @@ def test_a_run_comes_back_as_it_was_and_the_record_says_what_it_was(runs: dict[s
     assert metrics[-1].tokens == 2 * 300 * 11
 
 
-def test_the_command_in_the_record_makes_the_same_run(runs: dict[str, Run], tmp_path: Path) -> None:
+def test_the_command_in_the_record_makes_the_same_run(runs, tmp_path):
     run = runs["rnn-plain"]
     main(RunDirectory(run.path).record().command.replace(str(run.path), str(tmp_path / "again")).split()[1:])
     again = selfattn.load(tmp_path / "again")
     assert all(torch.equal(weights(again)[name], weight) for name, weight in weights(run).items())
 
 
-def test_attention_has_tokens_on_both_axes(runs: dict[str, Run], tmp_path: Path) -> None:
+def test_attention_has_tokens_on_both_axes(runs, tmp_path):
     text = "May 1, 2001 ☃"
     for name, heads in (("transformer", 4), ("rnn-attention", 1)):
         view = runs[name].attention(text)
@@ -75,7 +70,7 @@ def test_attention_has_tokens_on_both_axes(runs: dict[str, Run], tmp_path: Path)
     assert view.decoder_weights[0].shape[1] == view.decoder_weights[0].shape[2]
 
 
-def test_a_notebook_keeps_little_however_large_the_maps(runs: dict[str, Run]) -> None:
+def test_a_notebook_keeps_little_however_large_the_maps(runs):
     view = runs["transformer"].attention("May 1, 2001")
     t, s = 30, 60
     weights = {"weights": (torch.rand(8, t, s),) * 6, "blocking": torch.rand(t, s), "gradient": torch.rand(t, s)}
@@ -86,7 +81,7 @@ def test_a_notebook_keeps_little_however_large_the_maps(runs: dict[str, Run]) ->
     assert "<b>" not in shown.replace("&lt;", "")
 
 
-def test_attention_that_cannot_be_shown(runs: dict[str, Run], tmp_path: Path) -> None:
+def test_attention_that_cannot_be_shown(runs, tmp_path):
     view = runs["transformer"].attention("May 1, 2001")
     for layer, head, message in (
         (9, None, "layer 9: the model has layers 0 to"),
@@ -99,7 +94,7 @@ def test_attention_that_cannot_be_shown(runs: dict[str, Run], tmp_path: Path) ->
         view.save(tmp_path / "nowhere" / "x.svg")
 
 
-def test_evaluation_of_embedded_dates(runs: dict[str, Run], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_evaluation_of_embedded_dates(runs, monkeypatch):
     assert runs["rnn-plain"].task.test_items(quick=False) == 5000
     monkeypatch.setattr("selfattn.tasks.dates.Dates.test_items", lambda self, quick: 300)
     found = evaluate_run(runs["rnn-plain"])
@@ -110,7 +105,7 @@ def test_evaluation_of_embedded_dates(runs: dict[str, Run], monkeypatch: pytest.
     json.dumps(found, allow_nan=False)
 
 
-def table(path: Path, count: int, *, repeat: int = 1) -> Path:
+def table(path, count, *, repeat=1):
     rows = [f"day {n} of {n % 7}\t{n % 7}-{n}" for n in range(count) for _ in range(repeat)]
     path.write_text("\n".join(rows) + "\n")
     return path
@@ -119,7 +114,7 @@ def table(path: Path, count: int, *, repeat: int = 1) -> Path:
 FILE_TRAINING = {"epochs": 1, "batch_size": 64, "validation_items": 20}
 
 
-def test_a_table_of_pairs_is_dealt_by_source_and_evaluated_on_its_test_part(tmp_path: Path, train: Train) -> None:
+def test_a_table_of_pairs_is_dealt_by_source_and_evaluated_on_its_test_part(tmp_path, train):
     path = table(tmp_path / "days.tsv", 300, repeat=2)
     run = train("rnn-plain", tmp_path / "run", data=(path,), training=FILE_TRAINING)
     found = evaluate_run(run)
@@ -129,7 +124,7 @@ def test_a_table_of_pairs_is_dealt_by_source_and_evaluated_on_its_test_part(tmp_
     assert evaluate_run(run, [table(tmp_path / "other.tsv", 30)])["items"] == 30
 
 
-def test_the_books_file_has_its_own_split(shared_data: Callable[[str], Path], tmp_path: Path, train: Train) -> None:
+def test_the_books_file_has_its_own_split(shared_data, tmp_path, train):
     path = shared_data("dates/date.txt")
     training = {"epochs": 1, "items_per_epoch": 200, "batch_size": 64, "validation_items": 20}
     run = train("rnn-plain", tmp_path / "run", data=(path,), training=training)
@@ -138,7 +133,7 @@ def test_the_books_file_has_its_own_split(shared_data: Callable[[str], Path], tm
     assert found["by_format"] == {}
 
 
-def test_withheld_years_travel_with_a_run(tmp_path: Path, train: Train, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_withheld_years_travel_with_a_run(tmp_path, train, monkeypatch):
     monkeypatch.setattr("selfattn.data.dates.source._SAMPLE", 1000)
     run = train("rnn-plain", tmp_path / "run", withhold_years=("2050-2059", "1943"))
     loaded = selfattn.load(run.path)
@@ -149,13 +144,13 @@ def test_withheld_years_travel_with_a_run(tmp_path: Path, train: Train, monkeypa
     assert set(loaded.task.splits(0).probes()) == {"unseen years", "withheld years", "unseen formats"}
 
 
-def test_a_task_may_give_a_finite_list(tmp_path: Path) -> None:
+def test_a_task_may_give_a_finite_list(tmp_path):
     class Capitals(TaskData):
         """Write a word in capitals."""
 
         name = "capitals"
 
-        def pairs(self) -> list[Pair]:
+        def pairs(self):
             return [Pair(f"word {number}", f"WORD {number}") for number in range(120)]
 
     splits = Capitals().splits(seed=1, validation_items=5)

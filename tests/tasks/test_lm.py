@@ -3,39 +3,34 @@
 import gzip
 import json
 import math
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 import selfattn
 from selfattn.runs.directory import RunDirectory
 from selfattn.runs.evaluate import evaluate_run
-from selfattn.runs.run import Run
 from selfattn.runs.train import train as train_on
 
-Cli = Callable[..., Any]
 SMALL = ("stack.dim=16", "stack.ffn_dim=24", "stack.num_layers=1")
 LINES = [f"{name} saw {other} {where}." for name in ("Ann", "Ben", "Cy") for other in ("a cat", "two dogs", "me")
          for where in ("at home", "in town", "by the sea", "again")]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
-def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def text(tmp_path_factory):
     path = tmp_path_factory.mktemp("text") / "text.txt"
     path.write_text("\n".join([*LINES, "", "  ", *LINES]) + "\n")
     return path
 
 
 @pytest.fixture(scope="module")
-def run(text: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
+def run(text, tmp_path_factory):
     training = {"epochs": 3, "batch_size": 16, "lr": 0.02}
     out = tmp_path_factory.mktemp("lm") / "run"
     return train_on("lm", out=out, data=text, context=16, set=SMALL, **training)
 
 
-def test_it_learns_and_keeps_the_lowest_perplexity(run: Run) -> None:
+def test_it_learns_and_keeps_the_lowest_perplexity(run):
     directory = RunDirectory(run.path)
     metrics, settings = directory.metrics(), run.config.data
     assert all(one.measures["perplexity"] == pytest.approx(math.exp(one.valid_loss)) for one in metrics)
@@ -46,7 +41,7 @@ def test_it_learns_and_keeps_the_lowest_perplexity(run: Run) -> None:
     assert (settings["lines"], settings["valid_lines"]) == (66, 6)
 
 
-def test_the_best_epoch_is_kept_and_measured_the_same_from_disk(text: Path, tmp_path: Path) -> None:
+def test_the_best_epoch_is_kept_and_measured_the_same_from_disk(text, tmp_path):
     valid = tmp_path / "valid.txt.gz"
     valid.write_bytes(gzip.compress(b"Ann saw two dogs in town.\nBen saw me.\n"))
     training = {"epochs": 3, "batch_size": 16, "lr": 0.05, "schedule": "constant"}
@@ -58,7 +53,7 @@ def test_the_best_epoch_is_kept_and_measured_the_same_from_disk(text: Path, tmp_
     assert found["metrics"]["bits_per_character"] == pytest.approx(math.log2(best) * 38 / 36, rel=1e-4)
 
 
-def test_evaluate_on_the_command_line(cli: Cli, run: Run, text: Path) -> None:
+def test_evaluate_on_the_command_line(cli, run, text):
     found = json.loads(cli("evaluate", run.path, "--data", text, "--json").out)
     assert found["task"] == "lm"
     assert set(found["metrics"]) == {"perplexity", "bits_per_character", "loss"}
@@ -66,7 +61,7 @@ def test_evaluate_on_the_command_line(cli: Cli, run: Run, text: Path) -> None:
     assert f"{found['metrics']['perplexity']:.4f}" in cli("evaluate", run.path, "--data", text).out
 
 
-def test_predict_continues_every_line(cli: Cli, run: Run) -> None:
+def test_predict_continues_every_line(cli, run):
     texts = ["Ann saw", "", "Q"]
     done = cli("predict", run.path, stdin="\n".join(texts) + "\n")
     assert done.out.splitlines() == run.predict(texts)
@@ -77,7 +72,7 @@ def test_predict_continues_every_line(cli: Cli, run: Run) -> None:
     assert all(line.split("\t")[3].startswith("Ann saw") for line in best)
 
 
-def test_subwords(cli: Cli, text: Path, tmp_path: Path) -> None:
+def test_subwords(cli, text, tmp_path):
     options = ("--tokenizer", "bpe", "--vocab-size", 300, "--epochs", 3, "--batch-size", 16, "--lr", 0.02)
     model = [word for setting in SMALL for word in ("--set", setting)]
     cli("train", "lm", "--data", text, *options, "--context", 16, *model, "--out", tmp_path / "run").success()
@@ -91,7 +86,7 @@ def test_subwords(cli: Cli, text: Path, tmp_path: Path) -> None:
     assert line.startswith("Ann saw ")  # the space that subwords drop at the start of a text is not lost
 
 
-def test_a_training_says_what_it_reads(text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_training_says_what_it_reads(text, tmp_path, capsys):
     train_on("lm", out=tmp_path / "run", data=text, context=16, set=SMALL, max_steps=1)
     told = capsys.readouterr().err
     assert "texts: 66 for training, 6 for validation, first '" in told

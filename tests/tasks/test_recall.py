@@ -2,8 +2,6 @@
 
 import hashlib
 import random
-from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,7 +18,7 @@ PUBLISHED = "fb8278ad59c69beb3eaedc12ba4105a731e0e56ae6956c71878ff376a41cb1ac"
 INPUTS = [7, 19, 3, 12, 3, 0, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0]
 
 
-def test_the_published_sequences_token_for_token() -> None:
+def test_the_published_sequences_token_for_token():
     inputs, labels = multiquery_ar(8192, 100, 64, 123, 4)
     assert hashlib.sha256(inputs.tobytes() + labels.tobytes()).hexdigest() == PUBLISHED
     inputs, labels = multiquery_ar(20, 1, 16, 3, 2)
@@ -28,7 +26,7 @@ def test_the_published_sequences_token_for_token() -> None:
     assert {int(k): int(labels[0, k]) for k in np.flatnonzero(labels[0] >= 0)} == {4: 12, 6: 19}
 
 
-def test_every_query_of_recall_has_the_value_behind_its_key() -> None:
+def test_every_query_of_recall_has_the_value_behind_its_key():
     chance = random.Random(0)
     task = Recall(length=32, test_length=64, pairs=4, vocabulary=128)
     for test in (False, True):
@@ -40,7 +38,7 @@ def test_every_query_of_recall_has_the_value_behind_its_key() -> None:
     assert task.tokenizer(task.splits(0)).unknown(pair.source, pair.target).total() == 0
 
 
-ANSWERS: dict[str, Callable[[list[str]], list[str]]] = {
+ANSWERS = {
     "copy": lambda words: words,
     "reverse": lambda words: words[::-1],
     "parity": lambda words: [str(sum(map(int, words)) % 2)],
@@ -49,7 +47,7 @@ ANSWERS: dict[str, Callable[[list[str]], list[str]]] = {
 
 
 @pytest.mark.parametrize("problem", ANSWERS)
-def test_problems_by_hand(problem: str) -> None:
+def test_problems_by_hand(problem):
     chance = random.Random(0)
     task = Recall(problem=problem, length=9, test_length=21)
     for _ in range(100):
@@ -60,7 +58,7 @@ def test_problems_by_hand(problem: str) -> None:
     assert {pair.tag for pair in splits.test(50)} == {"as in training", "longer than in training"}
 
 
-def test_settings_that_do_not_fit_are_refused() -> None:
+def test_settings_that_do_not_fit_are_refused():
     for settings, message in (
         ({"length": 8, "test_length": 4}, "`test_length`: expected at least `length` 8, got 4"),
         ({"pairs": 40}, "`length`: expected even lengths of at least 4 tokens a pair, got 64"),
@@ -72,7 +70,7 @@ def test_settings_that_do_not_fit_are_refused() -> None:
             Recall(**settings)
 
 
-def test_a_run_is_trained_tested_and_loaded(tmp_path: Path) -> None:
+def test_a_run_is_trained_tested_and_loaded(tmp_path):
     sizes = {"length": 16, "test_length": 32, "pairs": 2, "vocabulary": 64}
     small = ("stack.dim=8", "stack.num_heads=2", "stack.ffn_dim=8")
     short = {"max_steps": 2, "batch_size": 4, "validation_items": 4, "out": tmp_path / "run"}
@@ -80,7 +78,7 @@ def test_a_run_is_trained_tested_and_loaded(tmp_path: Path) -> None:
     assert load(run.path).predict(["3 40 5 50 3"]) == run.predict(["3 40 5 50 3"])
 
 
-def test_a_model_without_positions_for_the_test_is_refused_before_any_training() -> None:
+def test_a_model_without_positions_for_the_test_is_refused_before_any_training():
     model = get_preset("transformer-learned").config
     with pytest.raises(UserError, match="learned: test texts: a source of 129 tokens: this model has at most 64"):
         Recall().check_model(model, "learned")

@@ -7,10 +7,7 @@ import gzip
 import json
 import lzma
 import random
-from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 import sacrebleu
@@ -20,12 +17,10 @@ from selfattn.comparison.compare import compare
 from selfattn.data.phrases import CldrSource, EmbeddedPhrases
 from selfattn.errors import UserError
 from selfattn.runs.evaluate import evaluate_run
-from selfattn.runs.run import Run
 from selfattn.runs.task import task_of_run, task_of_settings
 from selfattn.runs.train import train as train_on
 from selfattn.tasks.translation import Translation
 
-Cli = Callable[..., Any]
 TINY = {"epochs": 1, "items_per_epoch": 200, "batch_size": 64, "validation_items": 20}
 ALL = {"epochs": 2, "batch_size": 32, "validation_items": 10, "warmup_steps": 2, "max_tokens": 2000}
 SMALL = ("encoder.dim=16", "decoder.dim=16", "encoder.ffn_dim=16", "decoder.ffn_dim=16", "encoder.num_layers=1",
@@ -34,14 +29,14 @@ HIDDEN = ("encoder.hidden_dim=16", "decoder.hidden_dim=16")
 NUMBERS = ("null", "eins", "zwei", "drei", "vier", "fünf", "sechs", "sieben", "acht", "neun")
 
 
-def lines(count: int, start: int = 0) -> list[tuple[str, str]]:
+def lines(count, start=0):
     """A little language: digits, and their names."""
     digits = [f"{number:05}" for number in range(start, start + 7 * count, 7)]
     return [(" ".join(text), " ".join(NUMBERS[int(digit)] for digit in text)) for text in digits]
 
 
 @pytest.fixture(scope="module")
-def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def files(tmp_path_factory):
     folder = tmp_path_factory.mktemp("corpus")
     for part, pairs in (("train", lines(150)), ("valid", lines(10, 50_000)), ("test", lines(10, 70_001))):
         (folder / f"{part}.en").write_text("".join(source + "\n" for source, _ in pairs))
@@ -50,19 +45,19 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def parts(folder: Path, *suffixes: str) -> dict[str, tuple[Path, ...]]:
+def parts(folder, *suffixes):
     return {
         "data" if part == "train" else part: tuple(folder / f"{part}.{suffix}" for suffix in suffixes)
         for part in ("train", "valid", "test")
     }
 
 
-def train(out: Path, **changes: Any) -> Run:
+def train(out, **changes):
     training = changes.pop("training", TINY)
     return train_on("translation", out=out, **{"set": SMALL} | training | changes)
 
 
-def test_phrases_need_no_download(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_phrases_need_no_download(tmp_path, monkeypatch):
     monkeypatch.setattr(EmbeddedPhrases, "_sample", lambda phrases, *languages: CldrSource(*languages).pairs(500))
     run = train(tmp_path / "run")
     assert run.config.task == "translation"
@@ -72,8 +67,8 @@ def test_phrases_need_no_download(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert again.predict(sources) == run.predict(sources)
 
 
-def test_one_file_is_divided_and_separate_vocabularies_and_sampling_work(tmp_path: Path, files: Path) -> None:
-    given: dict[str, Any] = {"data": (files / "train.tsv",), "target": "de", "training": ALL, "separate": True}
+def test_one_file_is_divided_and_separate_vocabularies_and_sampling_work(tmp_path, files):
+    given = {"data": (files / "train.tsv",), "target": "de", "training": ALL, "separate": True}
     run = train(tmp_path / "run", model="rnn-attention", set=HIDDEN, sampling=0.1, **given)
     tokenizer = selfattn.load(run.path).tokenizer
     assert len(tokenizer.source) != len(tokenizer.target)  # as many as each side's texts give
@@ -82,7 +77,7 @@ def test_one_file_is_divided_and_separate_vocabularies_and_sampling_work(tmp_pat
         train(tmp_path / "no", model="decoder-only", set=("stack.dim=16",), **given)
 
 
-def test_a_stream_trains_without_being_held(tmp_path: Path, files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stream_trains_without_being_held(tmp_path, files, monkeypatch):
     training = {name: value for name, value in ALL.items() if name != "epochs"} | {"max_steps": 6, "validate_every": 3}
     run = train(tmp_path / "run", **parts(files, "tsv"), target="de", streaming=True, training=training, vocab_size=300)
     lines = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
@@ -94,7 +89,7 @@ def test_a_stream_trains_without_being_held(tmp_path: Path, files: Path, monkeyp
         train(tmp_path / "without", **parts(files, "tsv"), target="de", streaming=True)
 
 
-def test_a_directory_stands_for_the_hub(tmp_path: Path, files: Path) -> None:
+def test_a_directory_stands_for_the_hub(tmp_path, files):
     folder = tmp_path / "dataset"
     folder.mkdir()
     rows = [json.dumps({"en": source, "de": target}) for source, target in lines(200)]
@@ -105,7 +100,7 @@ def test_a_directory_stands_for_the_hub(tmp_path: Path, files: Path) -> None:
     assert (found["items"], found["data"]) == (10, f"{folder}, test part")
 
 
-def test_evaluate_and_predict_and_score(cli: Cli, tmp_path: Path, files: Path) -> None:
+def test_evaluate_and_predict_and_score(cli, tmp_path, files):
     out = tmp_path / "run"
     run = train(out, **parts(files, "en", "de"), target="de", training=ALL, vocab_size=300)
     assert selfattn.load(out).predict(["1 2 3 4 5"]) == run.predict(["1 2 3 4 5"])
@@ -120,9 +115,7 @@ def test_evaluate_and_predict_and_score(cli: Cli, tmp_path: Path, files: Path) -
     cli("score", out, "--data", files / "test.tsv").success()
 
 
-def test_languages_are_known_or_refused_and_their_script_is_compared(
-    cli: Cli, tmp_path: Path, files: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_languages_are_known_or_refused_and_their_script_is_compared(cli, tmp_path, files, capsys):
     settings = parts(files, "en", "de") | {"training": ALL, "vocab_size": 300}
     german = train(tmp_path / "german", **settings, target="German")
     assert "tok:13a" in evaluate_run(german)["signatures"]["bleu"]
@@ -136,7 +129,7 @@ def test_languages_are_known_or_refused_and_their_script_is_compared(
         task_of_run(config, "config.json")
 
 
-def test_a_comparison_on_phrases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_comparison_on_phrases(tmp_path, monkeypatch):
     monkeypatch.setattr(EmbeddedPhrases, "_sample", lambda phrases, *languages: CldrSource(*languages).pairs(500))
     record, files = compare("translation", out=tmp_path / "out", quick=True, test_items=12, **TINY | {"batch_size": 8})
     assert [model.name for model in record.models] == ["rnn-attention", "transformer", "transformer-rope"]
@@ -148,7 +141,7 @@ def test_a_comparison_on_phrases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert files.html.stat().st_size < 3_000_000
 
 
-def test_a_comparison_on_files_is_about_bleu(tmp_path: Path, files: Path) -> None:
+def test_a_comparison_on_files_is_about_bleu(tmp_path, files):
     hidden = ("luong-bidirectional:encoder.hidden_dim=8", "luong-bidirectional:decoder.hidden_dim=16")
     settings = (*(f"transformer:{setting}" for setting in SMALL), *hidden)
     (tmp_path / "sentences").write_text("1 2 3 ||| eins zwei drei\n" * 4)
@@ -170,7 +163,7 @@ def test_a_comparison_on_files_is_about_bleu(tmp_path: Path, files: Path) -> Non
     assert f"--data {files}/train.en {files}/train.de" in record.command
 
 
-def test_what_others_reached_is_known_by_the_test_pairs(shared_data: Callable[[str], Path]) -> None:
+def test_what_others_reached_is_known_by_the_test_pairs(shared_data):
     for source, target, test, known in (
         ("en", "de", "test_2016_flickr", ["transformer"]),
         ("de", "en", "test_2016_flickr", ["rnn with attention", "transformer"]),
@@ -188,7 +181,7 @@ COLUMNS = ("--columns", "en,de")
 
 
 @pytest.fixture(scope="module")
-def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def corpus(tmp_path_factory):
     path = tmp_path_factory.mktemp("corpus") / "corpus.txt.gz"
     rows = "".join(f"{source}\t{target}\tby someone\n" for source, target in lines(150))
     path.write_bytes(gzip.compress(rows.encode()))
@@ -196,14 +189,14 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def divided(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def divided(corpus, tmp_path_factory):
     """Trained on one file, with parts held out of it."""
-    given: dict[str, Any] = {"target": "de", "vocab_size": 300, "held_out": 20, "split_seed": 3, "training": TRAINING}
+    given = {"target": "de", "vocab_size": 300, "held_out": 20, "split_seed": 3, "training": TRAINING}
     out = tmp_path_factory.mktemp("runs") / "run"
     return train(out, model="rnn-attention", set=HIDDEN, data=(corpus,), **given).path
 
 
-def every_way(folder: Path, pairs: list[tuple[str, str]]) -> dict[str, list[object]]:
+def every_way(folder, pairs):
     """Write the same pairs in several ways; return what stands behind --data for each."""
     contents = {
         "a.en": [source for source, _ in pairs],
@@ -218,7 +211,7 @@ def every_way(folder: Path, pairs: list[tuple[str, str]]) -> dict[str, list[obje
     (folder / "part1.tsv").write_text("".join(rows[:4]))
     (folder / "part2.TSV.xz").write_bytes(lzma.compress("".join(rows[4:]).encode("utf-16")))
     (folder / "latin.csv").write_text("source;target\n" + "".join(rows).replace("\t", ";"), encoding="latin-1")
-    named: dict[str, list[object]] = {name: [folder / name, *COLUMNS] for name in ("a.csv", "nested.jsonl")}
+    named = {name: [folder / name, *COLUMNS] for name in ("a.csv", "nested.jsonl")}
     return named | {
         "parallel": [folder / "a.en", folder / "a.de.gz"],
         "parts": [folder / "part1.tsv", folder / "part2.TSV.xz"],
@@ -227,9 +220,7 @@ def every_way(folder: Path, pairs: list[tuple[str, str]]) -> dict[str, list[obje
 
 
 @pytest.mark.parametrize("command", ["evaluate", "score", "align"])
-def test_every_command_reads_every_format_with_the_same_answer(
-    cli: Cli, divided: Path, tmp_path: Path, command: str
-) -> None:
+def test_every_command_reads_every_format_with_the_same_answer(cli, divided, tmp_path, command):
     answers = {}
     for name, given in every_way(tmp_path, lines(9)).items():
         done = cli(command, divided, "--data", *given)
@@ -238,7 +229,7 @@ def test_every_command_reads_every_format_with_the_same_answer(
     assert len(set(answers.values())) == 1
 
 
-def test_an_encoding_is_recorded_and_used_again(cli: Cli, tmp_path: Path) -> None:
+def test_an_encoding_is_recorded_and_used_again(cli, tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("".join(f"größer {n};straße {n}\n" for n in range(60)), encoding="latin-1")
     reading = ("--data", path, "--columns", "1,2")
@@ -258,7 +249,7 @@ def test_an_encoding_is_recorded_and_used_again(cli: Cli, tmp_path: Path) -> Non
     assert "ß" in cli(*tokenizer, "--encoding", "latin-1").out
 
 
-def test_cleaning_is_chosen_on_the_command_line(tmp_path: Path) -> None:
+def test_cleaning_is_chosen_on_the_command_line(tmp_path):
     long, unequal = ("a" * 41, "b" * 41), ("eins", "x" * 90)
     train = [("one", "eins"), ("one", "eins"), long, unequal, ("two\u00a0!", "zwei"), ("known", "bekannt")]
     path, test = tmp_path / "a.tsv", tmp_path / "test.tsv"
@@ -267,7 +258,7 @@ def test_cleaning_is_chosen_on_the_command_line(tmp_path: Path) -> None:
     valid = tmp_path / "valid.tsv"
     valid.write_text("known\tanders !\n")
 
-    def kept(**options: Any) -> set[str]:
+    def kept(**options):
         data = Translation(data=(path,), valid=(valid,), test=(test,), **options).splits(0)
         return {f"{pair.source} {number}" for number, pair in enumerate(data.train(0, None))}
 
@@ -279,7 +270,7 @@ def test_cleaning_is_chosen_on_the_command_line(tmp_path: Path) -> None:
     assert len(kept(keep_duplicates=True)) == 4
 
 
-def test_a_run_is_tested_on_what_was_held_out_for_it(cli: Cli, divided: Path, corpus: Path) -> None:
+def test_a_run_is_tested_on_what_was_held_out_for_it(cli, divided, corpus):
     done = cli("evaluate", divided, "--json")
     assert (done.code, done.err) == (0, "")
     found = json.loads(done.out)
@@ -297,9 +288,9 @@ def test_a_run_is_tested_on_what_was_held_out_for_it(cli: Cli, divided: Path, co
     assert "no such file; check the path" in gone
 
 
-def test_the_library_takes_paths_as_the_command_line_does(tmp_path: Path) -> None:
+def test_the_library_takes_paths_as_the_command_line_does(tmp_path):
     pairs = tmp_path / "pairs.tsv"
-    given: list[Any] = [pairs, str(pairs), [pairs], (str(pairs),)]
+    given = [pairs, str(pairs), [pairs], (str(pairs),)]
     assert [Translation(data=data).options.data for data in given] == [(pairs,)] * 4
     for task, wrong in (("dates", 5), ("translation", [pairs, 5]), ("lm", [pairs])):
         with pytest.raises(UserError, match=r"^`data`: expected a path, got "):
@@ -308,7 +299,7 @@ def test_the_library_takes_paths_as_the_command_line_does(tmp_path: Path) -> Non
         compare("dates", data=tmp_path / "missing.tsv", models="transformer", out=str(tmp_path / "out"))
 
 
-def test_files_of_few_pairs_get_fewer_subwords_and_smaller_batches(tmp_path: Path) -> None:
+def test_files_of_few_pairs_get_fewer_subwords_and_smaller_batches(tmp_path):
     chance = random.Random(0)
     words = ["".join(chance.choices("abcdefghijklmnop", k=6)) for _ in range(20_000)]
     pairs = [f"{source}\t{target}\n" for source, target in zip(words[::2], words[1::2], strict=True)]
@@ -323,7 +314,7 @@ def test_files_of_few_pairs_get_fewer_subwords_and_smaller_batches(tmp_path: Pat
     assert len(stated.tokenizer(stated.splits(0))) == 500
 
 
-def test_the_task_of_an_archive_reads_the_corpus_of_its_data(files: Path) -> None:
+def test_the_task_of_an_archive_reads_the_corpus_of_its_data(files):
     trained = Translation(source="en", target="de", **parts(files, "tsv")).splits(seed=0)
     again = task_of_settings("translation", trained.settings, "config.json").splits(seed=0)
     assert list(again.validation(10)) == list(trained.validation(10)) != []
