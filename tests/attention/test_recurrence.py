@@ -40,31 +40,21 @@ def layer_of(kind: str, **more: Any) -> LinearAttention:
     return layer
 
 
-def loop(
-    query: Tensor, key: Tensor, value: Tensor, memory: Tensor, decay: Tensor | None, corrects: bool
-) -> tuple[Tensor, Tensor]:
-    """The recurrence of the papers, token by token and head by head."""
-    outputs = torch.zeros(*query.shape[:3], value.shape[-1], dtype=query.dtype)
-    memory = memory.clone()
-    for b in range(query.shape[0]):
-        for h in range(query.shape[1]):
-            for t in range(query.shape[2]):
-                state = memory[b, h] if decay is None else decay[b, h, t].exp() * memory[b, h]
-                k, v = key[b, h, t], value[b, h, t]
-                memory[b, h] = state + torch.outer(k, v - state.T @ k if corrects else v)
-                outputs[b, h, t] = memory[b, h].T @ query[b, h, t]
-    return outputs, memory
-
-
-def drawn(i: int, dtype: torch.dtype) -> list[Tensor]:
-    torch.manual_seed(i)
-    query, key = torch.nn.functional.normalize(torch.randn(2, 2, 3, i, 5, dtype=dtype), dim=-1)
-    return [query, key, torch.randn(2, 3, i, 7, dtype=dtype), torch.randn(2, 3, 5, 7, dtype=dtype)]
+def loop(q: Tensor, k: Tensor, v: Tensor, memory: Tensor, decay: Any, corrects: bool) -> tuple[Tensor, Tensor]:
+    """The recurrence of the papers, token by token."""
+    outputs = []
+    for t in range(q.shape[2]):
+        state = memory if decay is None else decay[:, :, t, None, None].exp() * memory
+        written = v[:, :, t] - torch.einsum("bhec,bhe->bhc", state, k[:, :, t]) if corrects else v[:, :, t]
+        memory = state + torch.einsum("bhe,bhc->bhec", k[:, :, t], written)
+        outputs.append(torch.einsum("bhec,bhe->bhc", memory, q[:, :, t]))
+    return torch.stack(outputs, dim=2), memory
 
 
 @pytest.mark.parametrize(("corrects", "fades"), [(False, False), (True, False), (False, True)])
 def test_parallel_chunked_and_recurrent_form_are_the_loop(corrects: bool, fades: bool) -> None:
-    inputs = drawn(37, torch.float32)
+    query, key = torch.nn.functional.normalize(torch.randn(2, 2, 3, 37, 5), dim=-1)
+    inputs = [query, key, torch.randn(2, 3, 37, 7), torch.randn(2, 3, 5, 7)]
     decay = -0.3 * torch.rand(2, 3, 37) if fades else None
     expected = loop(*inputs, decay, corrects)
     for chunk in (1, 5, 37, 64):
@@ -96,16 +86,13 @@ def test_values_of_another_implementation() -> None:
 @pytest.mark.parametrize("corrects", [False, True], ids=["adds", "corrects"])
 @pytest.mark.parametrize("chunk", [1, 2, 64])
 def test_derivatives(chunk: int, corrects: bool) -> None:
-    inputs = [tensor[:1, :1, :5, :3].requires_grad_() for tensor in drawn(5, torch.float64)]
-    inputs[3] = torch.randn(1, 1, 5, 7, dtype=torch.float64).requires_grad_()
-    inputs[:2] = [tensor.requires_grad_() for tensor in torch.randn(2, 1, 1, 3, 5, dtype=torch.float64)]
-    inputs[2] = torch.randn(1, 1, 3, 7, dtype=torch.float64).requires_grad_()
-    decay = [] if corrects else [(-torch.rand(1, 1, 3, dtype=torch.float64)).requires_grad_()]
+    inputs = [torch.randn(1, 1, *sizes).double() for sizes in ((3, 5), (3, 5), (3, 7), (5, 7))]
+    inputs += [] if corrects else [-torch.rand(1, 1, 3).double()]
 
     def read(*tensors: Tensor) -> tuple[Tensor, Tensor]:
-        return read_on(*tensors[:4], decay=tensors[4] if decay else None, corrects=corrects, chunk=chunk)
+        return read_on(*tensors[:4], decay=None if corrects else tensors[4], corrects=corrects, chunk=chunk)
 
-    assert gradcheck(read, [*inputs, *decay])
+    assert gradcheck(read, [tensor.requires_grad_() for tensor in inputs])
 
 
 @every
@@ -190,13 +177,9 @@ def test_both_forms_agree_with_padding_between_tokens(kind: str, places: str, pi
 def test_features_of_low_numbers_do_not_vanish(dtype: torch.dtype) -> None:
     """Below -17, or -6 in bfloat16, ``elu(x) + 1`` rounds to 0; the scores ``ln exp(q) exp(k)`` are ``q + k``."""
     key = torch.tensor([-22.0, -20.5, -20.25, -19.75, -20.0], dtype=dtype)
-    weights = attend(
-        torch.full((1, 1, 1, 1), -20.0, dtype=dtype),
-        key.view(1, 1, 5, 1),
-        torch.ones(1, 1, 5, 1, dtype=dtype),
-        score=make_score("linear", 1, 1),
-        need_weights=True,
-    ).weights
+    query, value = torch.full((1, 1, 1, 1), -20.0, dtype=dtype), torch.ones(1, 1, 5, 1, dtype=dtype)
+    score = make_score("linear", 1, 1)
+    weights = attend(query, key.view(1, 1, 5, 1), value, score=score, need_weights=True).weights
     torch.testing.assert_close(weights.flatten(), key.float().softmax(dim=-1).to(dtype))
 
 
@@ -220,11 +203,9 @@ def test_not_causal_is_the_memory_behind_the_last_key() -> None:
 def test_derivatives_of_both_forms_agree(kind: str) -> None:
     layer, x = layer_of(kind).double(), torch.randn(2, 9, 6, dtype=torch.float64, requires_grad=True)
     weights = [x, *layer.parameters()]
-    as_attention = torch.autograd.grad(layer(x, causal=True).output.square().sum(), weights, allow_unused=True)
-    as_rnn = torch.autograd.grad(
-        layer.advance(x, None, causal=True)[0].output.square().sum(), weights, allow_unused=True
-    )
-    for actual, expected in zip(as_rnn, as_attention, strict=True):
+    forms = layer.advance(x, None, causal=True)[0], layer(x, causal=True)
+    gradients = [torch.autograd.grad(form.output.square().sum(), weights, allow_unused=True) for form in forms]
+    for actual, expected in zip(*gradients, strict=True):
         torch.testing.assert_close(actual, expected, rtol=1e-10, atol=1e-10)
 
 

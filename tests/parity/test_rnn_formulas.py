@@ -5,15 +5,17 @@ Nothing here calls a recurrent kernel, a batch, a mask or the attention core: on
 
 import math
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import pytest
 import torch
 from formulas import score_of
 from torch import Tensor
+from zoo import hybrid, rnn
 
 from selfattn.models.build import build
-from selfattn.models.families import EncoderDecoderConfig, RNNDecoderConfig, RNNEncoderConfig, TransformerConfig
+from selfattn.models.families import EncoderDecoderConfig, RNNDecoderConfig, RNNEncoderConfig
 from selfattn.models.protocol import Seq2Seq
 
 Close = Callable[[Tensor, Tensor], None]  # the fixture of tests/conftest.py
@@ -121,9 +123,7 @@ def attend(attention: Any, config: RNNDecoderConfig, query: Tensor, states: list
     return context, torch.tensor(weights, dtype=torch.float64)
 
 
-def reference(
-    model: Any, config: EncoderDecoderConfig, source: list[int], target: list[int]
-) -> tuple[Tensor, Tensor | None]:
+def reference(model: Any, config: Any, source: list[int], target: list[int]) -> tuple[Tensor, Tensor | None]:
     """Logits ``[t v]`` and attention weights ``[h t s]`` for one sentence without padding."""
     encoder, decoder, settings = model.encoder, model.decoder, config.decoder
     if isinstance(config.encoder, RNNEncoderConfig):
@@ -174,26 +174,6 @@ SOURCES = [[5, 3, 9, 7, 4], [6, 12, 8], [10]]
 TARGETS = [[1, 4, 7, 11], [1, 9, 3, 5], [1, 12, 12, 2]]
 
 
-@torch.no_grad()
-def assert_like_the_formulas(
-    close: Close, encoder: RNNEncoderConfig | TransformerConfig, decoder: RNNDecoderConfig
-) -> None:
-    """A padded batch through the model, each sentence alone through the formulas."""
-    config = EncoderDecoderConfig(encoder=encoder, decoder=decoder)
-    model = make(config)
-    padded = torch.tensor([row + [0] * (7 - len(row)) for row in SOURCES])
-    mask, target = padded != 0, torch.tensor(TARGETS)
-    logits = model(padded, target, source_mask=mask)
-    maps = model.attention_maps(padded, target, source_mask=mask)
-    for number, (source, words) in enumerate(zip(SOURCES, TARGETS, strict=True)):
-        expected, weights = reference(model, config, source, words)
-        close(logits[number], expected)
-        if weights is None:
-            assert maps.cross == ()
-        else:
-            close(maps.cross[0][number, :, :, : len(source)], weights)
-
-
 ENCODERS: dict[str, dict[str, Any]] = {
     "forward": {},
     "backward": {"direction": "backward"},
@@ -202,27 +182,6 @@ ENCODERS: dict[str, dict[str, Any]] = {
     "deep both residual": {"direction": "both", "hidden_dim": 3, "num_layers": 2, "residual": True},
     "deep backward residual": {"direction": "backward", "num_layers": 3, "residual": True},
 }
-
-
-@pytest.mark.parametrize(
-    ("reader", "writer", "initial"),
-    [("lstm", "lstm", "project"), ("lstm", "gru", "project"), ("gru", "lstm", "copy"), ("gru", "gru", "copy")],
-)
-@pytest.mark.parametrize("shape", ENCODERS)
-def test_encoder_and_bridge(close: Close, shape: str, reader: Any, writer: Any, initial: Any) -> None:
-    """Every direction, depth and cell, read through the attention (all states) and the bridge (the last)."""
-    encoder = RNNEncoderConfig(**{"embed_dim": 5, "hidden_dim": 6} | ENCODERS[shape], cell=reader)
-    decoder = RNNDecoderConfig(
-        embed_dim=7,
-        hidden_dim=6,
-        cell=writer,
-        initial_state=initial,
-        num_layers=encoder.num_layers,
-        residual=encoder.residual,
-    )
-    assert_like_the_formulas(close, encoder, decoder)
-
-
 DECODERS: dict[str, dict[str, Any]] = (
     {
         "plain": {"attention": "none"},
@@ -238,31 +197,38 @@ DECODERS: dict[str, dict[str, Any]] = (
     }
     | {f"bahdanau {score}": {"attention": "bahdanau", "score": score} for score in ("additive", "dot", "concat")}
 )
-
-
-@pytest.mark.parametrize(("kind", "depth"), [("lstm", 2), ("gru", 1)])
-@pytest.mark.parametrize("name", DECODERS)
-def test_decoder(close: Close, name: str, kind: Any, depth: int) -> None:
-    deep: dict[str, Any] = {"cell": kind, "num_layers": depth, "residual": depth > 1}
-    decoder = RNNDecoderConfig(**{"embed_dim": 7, "hidden_dim": 6} | DECODERS[name], **deep)
-    assert_like_the_formulas(close, RNNEncoderConfig(embed_dim=5, hidden_dim=6, **deep), decoder)
-
-
-@pytest.mark.parametrize("name", ["plain", "peeky", "luong general", "luong concat feeding", "bahdanau additive"])
-def test_decoder_of_another_width_and_depth(close: Close, name: str) -> None:
-    """The encoder's states are wider than the decoder's, and the decoder has a layer that the encoder has not."""
-    encoder = RNNEncoderConfig(embed_dim=5, hidden_dim=3, direction="both", num_layers=2)
-    decoder = RNNDecoderConfig(
-        **{"embed_dim": 7, "hidden_dim": 4} | DECODERS[name], num_layers=3, initial_state="project"
+WIDER = {"direction": "both", "hidden_dim": 3, "num_layers": 2}  # and with fewer layers than the decoder
+CASES = {
+    # Every direction, depth and cell, read through the attention (all states) and the bridge (the last).
+    f"{shape}, {reader} to {writer}": rnn(
+        settings | {"cell": reader},
+        {name: settings[name] for name in settings.keys() & {"num_layers", "residual"}}
+        | {"cell": writer, "initial_state": "project" if reader == "lstm" else "copy"},
     )
-    assert_like_the_formulas(close, encoder, decoder)
+    for shape, settings in ENCODERS.items()
+    for reader, writer in product(("lstm", "gru"), repeat=2)
+}
+for name, settings in DECODERS.items():
+    for deep in ({"cell": "lstm", "num_layers": 2, "residual": True}, {"cell": "gru"}):
+        CASES[f"{name}, {deep['cell']}"] = rnn(deep, settings | deep)
+    if name in ("plain", "peeky", "luong general", "luong concat feeding", "bahdanau additive"):
+        CASES[f"{name}, wider"] = rnn(WIDER, settings | {"hidden_dim": 4, "num_layers": 3, "initial_state": "project"})
+    if name in ("plain", "peeky", "textbook projected heads", "luong general feeding", "bahdanau additive"):
+        CASES[f"{name}, of a Transformer"] = hybrid("transformer", settings | {"num_layers": 2})
 
 
-@pytest.mark.parametrize(
-    "name", ["plain", "peeky", "textbook projected heads", "luong general feeding", "bahdanau additive"]
-)
-def test_decoder_of_a_transformer_encoder(close: Close, name: str) -> None:
-    decoder = RNNDecoderConfig(
-        **{"embed_dim": 7, "hidden_dim": 6} | DECODERS[name], num_layers=2, initial_state="project"
-    )
-    assert_like_the_formulas(close, TransformerConfig(dim=8, num_heads=2, ffn_dim=11), decoder)
+@pytest.mark.parametrize("name", CASES)
+@torch.no_grad()
+def test_a_padded_batch_gives_what_the_formulas_give_for_each_sentence(close: Close, name: str) -> None:
+    model = make(CASES[name])
+    padded = torch.tensor([row + [0] * (7 - len(row)) for row in SOURCES])
+    mask, target = padded != 0, torch.tensor(TARGETS)
+    logits = model(padded, target, source_mask=mask)
+    maps = model.attention_maps(padded, target, source_mask=mask)
+    for number, (source, words) in enumerate(zip(SOURCES, TARGETS, strict=True)):
+        expected, weights = reference(model, CASES[name], source, words)
+        close(logits[number], expected)
+        if weights is None:
+            assert maps.cross == ()
+        else:
+            close(maps.cross[0][number, :, :, : len(source)], weights)

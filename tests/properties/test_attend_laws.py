@@ -4,6 +4,8 @@ The numbers are those of the architecture: 2 one function on both paths, 4 rows 
 cannot be felt, 6 right-aligned causality, 7 neighbours, order and padding, 8 permutation.
 """
 
+from __future__ import annotations
+
 import copy
 import math
 from collections.abc import Callable
@@ -14,47 +16,41 @@ import hypothesis.strategies as st
 import pytest
 import torch
 from hypothesis import given
-from torch import Tensor
+from torch import Tensor, nn
 
-from selfattn.attention import (
-    Additive,
-    Concat,
-    Normalizer,
-    Score,
-    attend,
-    causal_mask,
-    make_normalizer,
-    make_score,
-    softmax,
-    softmax1,
-)
+from selfattn.attention import Additive, Concat, Normalizer, Score, attend, causal_mask, make_normalizer, make_score
 
 pytestmark = pytest.mark.usefixtures("plugins")
 
-Close = Callable[[Tensor, Tensor], None]
+KINDS = {"built-in": ("dot", "scaled_dot", "general", "additive", "concat", "location"), "plugin": ("cosine",)}
+PATHS = {"fused": False, "reference": True}
 
 
 @dataclass(frozen=True)
-class Scores:
-    """Names of scores, those that read the number of a key apart."""
+class Law:
+    """What a law is held to: calls that are drawn, with built-in scores or a plugin's, on one of the paths."""
 
-    placeless: tuple[str, ...]
-    placed: tuple[str, ...] = ()
+    data: st.DataObject
+    scores: tuple[str, ...]
+    need_weights: bool
+    close: Callable[[Tensor, Tensor], None]
 
-    @property
-    def all(self) -> tuple[str, ...]:
-        return (*self.placeless, *self.placed)
+    def call(self, *, placeless: bool = False, **options: Any) -> Call:
+        """Draw a call; placeless: without the score that reads the number of a key."""
+        scores = [name for name in self.scores if not placeless or name != "location"]
+        return self.data.draw(calls(scores, **options))
+
+    def run(self, call: Call) -> Result:
+        return run(call, self.need_weights)
 
 
-BUILT_IN = Scores(("dot", "scaled_dot", "general", "additive", "concat"), ("location",))
-PLUGIN = Scores(("cosine",))
-both_kinds = pytest.mark.parametrize("scores", [BUILT_IN, PLUGIN], ids=["built-in", "plugin"])
-both_paths = pytest.mark.parametrize("need_weights", [False, True], ids=["fused", "reference"])
+def law(test: Callable[[Law], None]) -> Any:
+    def held(data: st.DataObject, kind: str, path: str, close: Callable[[Tensor, Tensor], None]) -> None:
+        test(Law(data, KINDS[kind], PATHS[path], close))
 
-
-def law(test: Callable[..., None]) -> Any:
-    """Hold calls that are drawn to a law, on both paths, with built-in scores and a plugin's."""
-    return both_kinds(both_paths(given(data=st.data())(test)))
+    held.__name__ = test.__name__
+    by_kind, by_path = pytest.mark.parametrize("kind", KINDS), pytest.mark.parametrize("path", PATHS)
+    return by_kind(by_path(given(data=st.data())(held)))
 
 
 SMOOTH = ["softmax", "softmax1", "softmax_sink", "sigmoid"]
@@ -105,15 +101,24 @@ class Result:
     gradients: dict[str, Tensor]
 
 
-def run(call: Call, need_weights: bool) -> Result:
-    names = ["query", "key", "value"] + ["bias"] * (call.bias is not None)
-    leaves = {name: getattr(call, name).clone().requires_grad_() for name in names}
-    parts: dict[str, Any] = {"score": call.score, "normalize": call.normalize}
-    output, weights = attend(**leaves, **parts, mask=call.mask, causal=call.causal, need_weights=need_weights)
-    leaves |= dict(call.score.named_parameters()) | dict(call.normalize.named_parameters())
-    gradients = torch.autograd.grad(output, list(leaves.values()), call.output_grad, allow_unused=True)
+def result_of(call: Call, leaves: dict[str, Tensor], parts: list[nn.Module], output: Tensor, weights: Any) -> Result:
+    for part in parts:
+        leaves |= dict(part.named_parameters())
+    gradients = torch.autograd.grad(output, list(leaves.values()), call.output_grad.to(output), allow_unused=True)
     found = {name: grad for name, grad in zip(leaves, gradients, strict=True) if grad is not None}
     return Result(output.detach(), None if weights is None else weights.detach(), found)
+
+
+def leaves_of(call: Call, dtype: torch.dtype) -> dict[str, Tensor]:
+    names = ["query", "key", "value"] + ["bias"] * (call.bias is not None)
+    return {name: getattr(call, name).to(dtype, copy=True).requires_grad_() for name in names}
+
+
+def run(call: Call, need_weights: bool) -> Result:
+    leaves = leaves_of(call, call.query.dtype)
+    parts: dict[str, Any] = {"score": call.score, "normalize": call.normalize}
+    attended = attend(**leaves, **parts, mask=call.mask, causal=call.causal, need_weights=need_weights)
+    return result_of(call, leaves, [*parts.values()], attended.output, attended.weights)
 
 
 def weights_by_hand(name: str, scores: Tensor, sink: Tensor) -> Tensor:
@@ -138,13 +143,8 @@ def weights_by_hand(name: str, scores: Tensor, sink: Tensor) -> Tensor:
 
 def by_hand(call: Call) -> Result:
     """The definition, query by query, in float64: scores of the keys that it may see, weights, weighted sum."""
-    leaves = {
-        name: getattr(call, name).double().requires_grad_()
-        for name in ("query", "key", "value", "bias")
-        if getattr(call, name) is not None
-    }
-    score = copy.deepcopy(call.score).double()
-    normalize = copy.deepcopy(call.normalize).double()
+    leaves = leaves_of(call, torch.float64)
+    score, normalize = copy.deepcopy(call.score).double(), copy.deepcopy(call.normalize).double()
     allowed, full = call.allowed(), call.allowed().shape
     bias = leaves["bias"].expand(full) if "bias" in leaves else torch.zeros(full, dtype=torch.float64)
     names, no_sink = {type(make_normalizer(name)): name for name in NORMALIZERS}, torch.zeros(full[1])
@@ -157,24 +157,15 @@ def by_hand(call: Call) -> Result:
         outputs.append(weights @ value[seen])
         distributions.append(torch.zeros(full[3]).double().index_put((seen,), weights))
     output = torch.stack(outputs).reshape(call.output_grad.shape)
-    leaves |= dict(score.named_parameters()) | dict(normalize.named_parameters())
-    gradients = torch.autograd.grad(output, list(leaves.values()), call.output_grad.double(), allow_unused=True)
-    found = {name: grad for name, grad in zip(leaves, gradients, strict=True) if grad is not None}
-    return Result(output.detach(), torch.stack(distributions).reshape(full).detach(), found)
+    return result_of(call, leaves, [score, normalize], output, torch.stack(distributions).reshape(full))
 
 
 @st.composite
-def calls(
-    draw: st.DrawFn,
-    scores: tuple[str, ...],
-    dtypes: list[torch.dtype] = DTYPES,
-    masked: bool | None = None,
-    causal: bool | None = None,
-) -> Call:
+def calls(draw: st.DrawFn, scores: list[str], masked: bool | None = None, causal: bool | None = None) -> Call:
     b, g, group = (draw(st.integers(1, most)) for most in (3, 2, 3))
     i, j, e, c = (draw(st.integers(1, most)) for most in (5, 6, 4, 4))
     h = g * group
-    dtype = draw(st.sampled_from(dtypes))
+    dtype = draw(st.sampled_from(DTYPES))
     random = torch.Generator().manual_seed(draw(st.integers(0, 2**32)))
 
     def normal(*shape: int) -> Tensor:
@@ -220,7 +211,7 @@ def same_bits(actual: Result, expected: Result) -> None:
         assert torch.equal(actual.gradients[name], gradient), name
 
 
-def as_close(close: Close, actual: Result, expected: Result) -> None:
+def as_close(close: Callable[[Tensor, Tensor], None], actual: Result, expected: Result) -> None:
     close(actual.output, expected.output.to(actual.output.dtype))
     for name, gradient in actual.gradients.items():
         close(gradient, expected.gradients[name].to(gradient.dtype))
@@ -232,211 +223,175 @@ def put(tensor: Tensor, where: Tensor, values: list[float]) -> Tensor:
     return torch.where(where.unsqueeze(-1), filled.reshape(tensor.shape).to(tensor.dtype), tensor)
 
 
-class TestOneFunctionOnBothPaths:
-    @law
-    def test_each_path_is_the_definition(
-        self, data: st.DataObject, scores: Scores, need_weights: bool, close: Close
-    ) -> None:
-        call = data.draw(calls(scores.all))
-        actual, expected = run(call, need_weights), by_hand(call)
-        as_close(close, actual, expected)
-        if need_weights:
-            close(actual.weights, expected.weights.to(actual.weights.dtype))
-
-    @pytest.mark.parametrize("normalize", [softmax, softmax1], ids=["softmax", "softmax1"])
-    @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-    @pytest.mark.parametrize("causal", [False, True])
-    @pytest.mark.parametrize("masked", [False, True])
-    @pytest.mark.parametrize(("i", "j"), [(67, 67), (1, 601), (3, 1103), (131, 37), (600, 600)])
-    def test_law_2_over_several_blocks_of_the_kernel(
-        self, i: int, j: int, masked: bool, causal: bool, dtype: torch.dtype, normalize: Normalizer, close: Close
-    ) -> None:
-        # The CPU kernel goes through 512 keys at a time; here a first block may be hidden whole from a query.
-        query, key, value, grad = (0.7 * torch.randn(1, 2, n, 8).to(dtype) for n in (i, j, j, i))
-        mask = None
-        if masked:
-            mask = torch.rand(i, j) < 0.5
-            mask[0, : min(j - 1, 550)] = False
-            mask[-1] = False
-        call = Call(query, key, value, make_score("scaled_dot", 8, 8), normalize, mask, None, causal, grad)
-        fused, reference = run(call, need_weights=False), run(call, need_weights=True)
-        as_close(close, fused, reference)
+@law
+def test_law_2_each_path_is_the_definition(law: Law) -> None:
+    call = law.call()
+    actual, expected = law.run(call), by_hand(call)
+    as_close(law.close, actual, expected)
+    if law.need_weights:
+        law.close(actual.weights, expected.weights.to(actual.weights.dtype))
 
 
-class TestRowsThatSeeNothing:
-    @law
-    def test_law_4_output_and_weights_are_zero_and_gradients_finite(
-        self, data: st.DataObject, scores: Scores, need_weights: bool
-    ) -> None:
-        call = data.draw(calls(scores.all, masked=True))
-        rows = torch.tensor([data.draw(st.booleans()) for _ in range(call.query.shape[2])])
-        call = replace(call, mask=call.mask & ~rows[:, None])
-        result = run(call, need_weights)
-        blind = ~call.allowed().any(dim=-1)
-        assert blind[:, :, rows].all()
-        assert result.output[blind].eq(0).all()
-        assert result.weights is None or result.weights[blind].eq(0).all()
-        assert result.gradients["query"][blind].eq(0).all()
-        assert result.output.isfinite().all()
-        assert all(gradient.isfinite().all() for gradient in result.gradients.values())
+@pytest.mark.parametrize("normalize", ["softmax", "softmax1"])
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize(("i", "j"), [(67, 67), (1, 601), (3, 1103), (131, 37), (600, 600)])
+def test_law_2_over_several_blocks_of_the_kernel(
+    i: int, j: int, masked: bool, causal: bool, dtype: torch.dtype, normalize: str, close: Callable[..., None]
+) -> None:
+    # The CPU kernel goes through 512 keys at a time; here a first block may be hidden whole from a query.
+    query, key, value, grad = (0.7 * torch.randn(1, 2, n, 8).to(dtype) for n in (i, j, j, i))
+    mask = None
+    if masked:
+        mask = torch.rand(i, j) < 0.5
+        mask[0, : min(j - 1, 550)] = False
+        mask[-1] = False
+    parts = make_score("scaled_dot", 8, 8), make_normalizer(normalize)
+    call = Call(query, key, value, *parts, mask, None, causal, grad)
+    as_close(close, run(call, need_weights=False), run(call, need_weights=True))
 
 
-class TestWhatIsMaskedCannotBeFelt:
-    @law
-    def test_law_5_a_finite_value_is_felt_by_those_alone_who_may_see_it(
-        self, data: st.DataObject, scores: Scores, need_weights: bool
-    ) -> None:
-        call = data.draw(calls(scores.all))
-        b, g, j = (data.draw(st.integers(0, size - 1)) for size in call.key.shape[:3])
-        if data.draw(st.booleans()):  # most keys are seen by some and hidden from others
-            call = replace(call, mask=torch.rand(call.allowed().shape) < 0.5)
-        huge = HUGE[call.query.dtype]
-        values = data.draw(st.sampled_from([[huge], [-huge], [huge, -huge, 0.0], [1e4, -1e-30]]))
-        here = torch.zeros(call.key.shape[:3], dtype=torch.bool)
-        here[b, g, j] = True
-        before = run(call, need_weights)
-        names = data.draw(st.sampled_from([["key"], ["value"], ["key", "value"]]))
-        after = run(replace(call, **{name: put(getattr(call, name), here, values) for name in names}), need_weights)
-
-        touched = torch.zeros(call.query.shape[:3], dtype=torch.bool)
-        of_group = slice(g * call.group, (g + 1) * call.group)
-        touched[b, of_group] = call.allowed()[b, of_group, :, j]
-        assert torch.equal(after.output[~touched], before.output[~touched])
-        assert torch.equal(after.gradients["query"][~touched], before.gradients["query"][~touched])
-        if need_weights:
-            assert torch.equal(after.weights[~touched], before.weights[~touched])
-        if not touched.any():
-            same_bits(after, before)
-
-    @law
-    def test_law_5_not_even_nan_is_felt_where_nobody_looks(
-        self, data: st.DataObject, scores: Scores, need_weights: bool
-    ) -> None:
-        call = data.draw(calls(scores.all, masked=True))
-        (b, g, j, _), i = call.key.shape, call.query.shape[2]
-        padding = torch.tensor([[data.draw(st.booleans()) for _ in range(j)] for _ in range(b)])
-        blind = torch.tensor([data.draw(st.booleans()) for _ in range(i)])
-        call = replace(call, mask=call.mask & ~padding[:, None, None] & ~blind[:, None])
-        values = data.draw(st.permutations(NOT_FINITE))
-        unseen, no_sight = ~call.allowed_by_key_head(), ~call.allowed().any(dim=-1)
-        assert unseen[padding[:, None].expand(b, g, j)].all()
-        poisoned = replace(
-            call,
-            query=put(call.query, no_sight, values),
-            key=put(call.key, unseen, values),
-            value=put(call.value, unseen, values),
-        )
-        result = run(poisoned, need_weights)
-        same_bits(result, run(call, need_weights))
-        assert result.gradients["value"][unseen].eq(0).all()
-
-    @law
-    def test_law_5_a_finite_bias_on_a_masked_pair(
-        self, data: st.DataObject, scores: Scores, need_weights: bool
-    ) -> None:
-        call = data.draw(calls(scores.all))
-        full = call.allowed()
-        bias = torch.randn(full.shape).to(call.query.dtype)
-        loud = torch.where(full, bias, HUGE[call.query.dtype])
-        same_bits(run(replace(call, bias=loud), need_weights), run(replace(call, bias=bias), need_weights))
+@law
+def test_law_4_rows_that_see_nothing_are_zero_and_gradients_finite(law: Law) -> None:
+    call = law.call(masked=True)
+    rows = torch.tensor([law.data.draw(st.booleans()) for _ in range(call.query.shape[2])])
+    call = replace(call, mask=call.mask & ~rows[:, None])
+    result, blind = law.run(call), ~call.allowed().any(dim=-1)
+    assert blind[:, :, rows].all()
+    for zero in (result.output, result.weights, result.gradients["query"]):
+        assert zero is None or zero[blind].eq(0).all()
+    assert all(tensor.isfinite().all() for tensor in (result.output, *result.gradients.values()))
 
 
-class TestCausalIsRightAligned:
-    @law
-    def test_law_6_causal_is_the_mask_that_lets_the_last_query_see_every_key(
-        self, data: st.DataObject, scores: Scores, need_weights: bool, close: Close
-    ) -> None:
-        call = data.draw(calls(scores.all, causal=True))
-        i, j = call.query.shape[2], call.key.shape[2]
-        by_hand = torch.tensor([[key - (j - 1) <= query - (i - 1) for key in range(j)] for query in range(i)])
-        assert by_hand[-1].all()
-        assert torch.equal(causal_mask(i, j), by_hand)
-        explicit = replace(call, causal=False, mask=by_hand if call.mask is None else by_hand & call.mask)
-        as_close(close, run(call, need_weights), run(explicit, need_weights))
+@law
+def test_law_5_a_finite_value_is_felt_by_those_alone_who_may_see_it(law: Law) -> None:
+    call, draw = law.call(), law.data.draw
+    b, g, j = (draw(st.integers(0, size - 1)) for size in call.key.shape[:3])
+    if draw(st.booleans()):  # most keys are seen by some and hidden from others
+        call = replace(call, mask=torch.rand(call.allowed().shape) < 0.5)
+    huge = HUGE[call.query.dtype]
+    values = draw(st.sampled_from([[huge], [-huge], [huge, -huge, 0.0], [1e4, -1e-30]]))
+    here = torch.zeros(call.key.shape[:3], dtype=torch.bool)
+    here[b, g, j] = True
+    names = draw(st.sampled_from([["key"], ["value"], ["key", "value"]]))
+    before, after = (
+        law.run(call),
+        law.run(replace(call, **{name: put(getattr(call, name), here, values) for name in names})),
+    )
 
-    @law
-    def test_law_6_the_last_queries_of_a_text_get_what_they_get_in_the_whole_text(
-        self, data: st.DataObject, scores: Scores, need_weights: bool, close: Close
-    ) -> None:
-        call = data.draw(calls(scores.all, causal=True, masked=False))
-        j = call.key.shape[2]
-        query = torch.randn(*call.query.shape[:2], j, call.query.shape[3]).to(call.query.dtype)
-        bias = None if call.bias is None else torch.randn(j, j).to(call.query.dtype)
-        last = data.draw(st.integers(1, j))
-        options: dict[str, Any] = {"score": call.score, "normalize": call.normalize}
-        options |= {"causal": True, "need_weights": need_weights}
-        whole = attend(query, call.key, call.value, bias=bias, **options)
-        part = attend(query[:, :, -last:], call.key, call.value, bias=None if bias is None else bias[-last:], **options)
-        close(part.output, whole.output[:, :, -last:])
-        if need_weights:
-            close(part.weights, whole.weights[:, :, -last:])
+    touched = torch.zeros(call.query.shape[:3], dtype=torch.bool)
+    of_group = slice(g * call.group, (g + 1) * call.group)
+    touched[b, of_group] = call.allowed()[b, of_group, :, j]
+    assert torch.equal(after.output[~touched], before.output[~touched])
+    assert torch.equal(after.gradients["query"][~touched], before.gradients["query"][~touched])
+    if law.need_weights:
+        assert torch.equal(after.weights[~touched], before.weights[~touched])
+    if not touched.any():
+        same_bits(after, before)
 
 
-PER_ROW = ("query", "key", "value")
+@law
+def test_law_5_not_even_nan_is_felt_where_nobody_looks(law: Law) -> None:
+    call, draw = law.call(masked=True), law.data.draw
+    (b, g, j, _), i = call.key.shape, call.query.shape[2]
+    padding = torch.tensor([[draw(st.booleans()) for _ in range(j)] for _ in range(b)])
+    blind = torch.tensor([draw(st.booleans()) for _ in range(i)])
+    call = replace(call, mask=call.mask & ~padding[:, None, None] & ~blind[:, None])
+    values = draw(st.permutations(NOT_FINITE))
+    unseen, no_sight = ~call.allowed_by_key_head(), ~call.allowed().any(dim=-1)
+    assert unseen[padding[:, None].expand(b, g, j)].all()
+    places = {"query": no_sight, "key": unseen, "value": unseen}
+    poisoned = {name: put(getattr(call, name), where, values) for name, where in places.items()}
+    result = law.run(replace(call, **poisoned))
+    same_bits(result, law.run(call))
+    assert result.gradients["value"][unseen].eq(0).all()
 
 
-class TestNeighboursOrderAndPadding:
-    @law
-    def test_law_7_neighbours_are_not_felt(self, data: st.DataObject, scores: Scores, need_weights: bool) -> None:
-        call = data.draw(calls(scores.all))
-        row = data.draw(st.integers(0, call.query.shape[0] - 1))
-        other = torch.arange(call.query.shape[0]) != row
-        size = data.draw(st.sampled_from([1.0, 100.0, math.nan]))
-        changed = {}
-        for name in PER_ROW:
-            tensor = getattr(call, name)
-            changed[name] = torch.where(other[:, None, None, None], size * torch.randn(tensor.shape), tensor).to(tensor)
-        before, after = run(call, need_weights), run(replace(call, **changed), need_weights)
-        assert torch.equal(after.output[row], before.output[row])
-        for name in PER_ROW:
-            if name in before.gradients:
-                assert torch.equal(after.gradients[name][row], before.gradients[name][row])
-
-    @law
-    def test_law_7_padding(self, data: st.DataObject, scores: Scores, need_weights: bool, close: Close) -> None:
-        call = data.draw(calls(scores.placeless, causal=False))
-        full, j = call.allowed(), call.key.shape[2]
-        more = data.draw(st.integers(1, 9))
-        bias = None if call.bias is None else call.bias.expand(full.shape)
-
-        def padded(x: Tensor, axis: int, fill: float) -> Tensor:
-            shape = list(x.shape)
-            shape[axis] = more
-            return torch.cat([x, torch.full(shape, fill).to(x.dtype)], dim=axis)
-
-        longer = replace(
-            call,
-            key=padded(call.key, 2, math.nan),
-            value=padded(call.value, 2, math.inf),
-            mask=padded(full, 3, 0),
-            bias=None if bias is None else padded(bias, 3, 5.0),
-        )
-        short, long = run(replace(call, bias=bias), need_weights), run(longer, need_weights)
-        close(long.output, short.output)
-        for name, gradient in short.gradients.items():
-            axis = {"key": 2, "value": 2, "bias": 3}.get(name)
-            close(long.gradients[name] if axis is None else long.gradients[name].narrow(axis, 0, j), gradient)
+@law
+def test_law_5_a_finite_bias_on_a_masked_pair(law: Law) -> None:
+    call = law.call()
+    bias = torch.randn(call.allowed().shape).to(call.query.dtype)
+    loud = torch.where(call.allowed(), bias, HUGE[call.query.dtype])
+    same_bits(law.run(replace(call, bias=loud)), law.run(replace(call, bias=bias)))
 
 
-class TestPermutation:
-    @law
-    def test_law_8_the_order_of_the_keys_is_not_felt_and_that_of_the_queries_is_kept(
-        self, data: st.DataObject, scores: Scores, need_weights: bool, close: Close
-    ) -> None:
-        call = data.draw(calls(scores.placeless, causal=False))
-        full = call.allowed()
-        rows = torch.tensor(data.draw(st.permutations(range(full.shape[2]))))
-        columns = torch.tensor(data.draw(st.permutations(range(full.shape[3]))))
-        moved = replace(
-            call,
-            query=call.query[:, :, rows],
-            key=call.key[:, :, columns],
-            value=call.value[:, :, columns],
-            mask=full[:, :, rows][..., columns],
-            bias=None if call.bias is None else call.bias.expand(full.shape)[:, :, rows][..., columns],
-            output_grad=call.output_grad[:, :, rows],
-        )
-        before, after = run(call, need_weights), run(moved, need_weights)
-        close(after.output, before.output[:, :, rows])
-        close(after.gradients["query"], before.gradients["query"][:, :, rows])
-        close(after.gradients["key"], before.gradients["key"][:, :, columns])
+@law
+def test_law_6_causal_is_the_mask_that_lets_the_last_query_see_every_key(law: Law) -> None:
+    call = law.call(causal=True)
+    i, j = call.query.shape[2], call.key.shape[2]
+    by_hand = torch.tensor([[key - (j - 1) <= query - (i - 1) for key in range(j)] for query in range(i)])
+    assert by_hand[-1].all()
+    assert torch.equal(causal_mask(i, j), by_hand)
+    explicit = replace(call, causal=False, mask=by_hand if call.mask is None else by_hand & call.mask)
+    as_close(law.close, law.run(call), law.run(explicit))
+
+
+@law
+def test_law_6_the_last_queries_of_a_text_get_what_they_get_in_the_whole_text(law: Law) -> None:
+    call = law.call(causal=True, masked=False)
+    j = call.key.shape[2]
+    query = torch.randn(*call.query.shape[:2], j, call.query.shape[3]).to(call.query.dtype)
+    bias = None if call.bias is None else torch.randn(j, j).to(call.query.dtype)
+    last = law.data.draw(st.integers(1, j))
+    options: dict[str, Any] = {"score": call.score, "normalize": call.normalize}
+    options |= {"causal": True, "need_weights": law.need_weights}
+    whole = attend(query, call.key, call.value, bias=bias, **options)
+    part = attend(query[:, :, -last:], call.key, call.value, bias=None if bias is None else bias[-last:], **options)
+    law.close(part.output, whole.output[:, :, -last:])
+    if law.need_weights:
+        law.close(part.weights, whole.weights[:, :, -last:])
+
+
+@law
+def test_law_7_neighbours_are_not_felt(law: Law) -> None:
+    call, changed = law.call(), {}
+    row = law.data.draw(st.integers(0, call.query.shape[0] - 1))
+    other = torch.arange(call.query.shape[0]) != row
+    size = law.data.draw(st.sampled_from([1.0, 100.0, math.nan]))
+    for name in ("query", "key", "value"):
+        tensor = getattr(call, name)
+        changed[name] = torch.where(other[:, None, None, None], size * torch.randn(tensor.shape), tensor).to(tensor)
+    before, after = law.run(call), law.run(replace(call, **changed))
+    assert torch.equal(after.output[row], before.output[row])
+    for name in changed.keys() & before.gradients.keys():
+        assert torch.equal(after.gradients[name][row], before.gradients[name][row])
+
+
+@law
+def test_law_7_padding(law: Law) -> None:
+    call = law.call(placeless=True, causal=False)
+    full, j = call.allowed(), call.key.shape[2]
+    more = law.data.draw(st.integers(1, 9))
+    bias = None if call.bias is None else call.bias.expand(full.shape)
+
+    def padded(x: Tensor, axis: int, fill: float) -> Tensor:
+        shape = list(x.shape)
+        shape[axis] = more
+        return torch.cat([x, torch.full(shape, fill).to(x.dtype)], dim=axis)
+
+    vectors = {"key": padded(call.key, 2, math.nan), "value": padded(call.value, 2, math.inf)}
+    longer = replace(call, **vectors, mask=padded(full, 3, 0), bias=None if bias is None else padded(bias, 3, 5.0))
+    short, long = law.run(replace(call, bias=bias)), law.run(longer)
+    law.close(long.output, short.output)
+    for name, gradient in short.gradients.items():
+        axis = {"key": 2, "value": 2, "bias": 3}.get(name)
+        law.close(long.gradients[name] if axis is None else long.gradients[name].narrow(axis, 0, j), gradient)
+
+
+@law
+def test_law_8_the_order_of_the_keys_is_not_felt_and_that_of_the_queries_is_kept(law: Law) -> None:
+    call = law.call(placeless=True, causal=False)
+    full = call.allowed()
+    rows, columns = (torch.tensor(law.data.draw(st.permutations(range(size)))) for size in full.shape[2:])
+    moved = replace(
+        call,
+        **{name: getattr(call, name)[:, :, rows] for name in ("query", "output_grad")},
+        **{name: getattr(call, name)[:, :, columns] for name in ("key", "value")},
+        mask=full[:, :, rows][..., columns],
+        bias=None if call.bias is None else call.bias.expand(full.shape)[:, :, rows][..., columns],
+    )
+    before, after = law.run(call), law.run(moved)
+    law.close(after.output, before.output[:, :, rows])
+    law.close(after.gradients["query"], before.gradients["query"][:, :, rows])
+    law.close(after.gradients["key"], before.gradients["key"][:, :, columns])

@@ -19,7 +19,7 @@ from selfattn.attention.cache import Cache
 pytestmark = pytest.mark.usefixtures("plugins")
 
 Close = Callable[[Tensor, Tensor], None]
-Positions = tuple[str | None, ...]
+Positions, Data = tuple[str | None, ...], st.DataObject
 
 both_paths = pytest.mark.parametrize("need_weights", [False, True], ids=["fused", "reference"])
 WIDTH = 4  # of a head
@@ -48,9 +48,7 @@ class Case:
 
 
 @st.composite
-def cases(
-    draw: st.DrawFn, positions: Positions, scores: tuple[str, ...] = ("scaled_dot", "general", "additive")
-) -> Case:
+def cases(draw: st.DrawFn, positions: Positions = (None,)) -> Case:
     num_kv_heads, group = draw(st.integers(1, 2)), draw(st.integers(1, 3))
     num_heads = num_kv_heads * group
     position = draw(st.sampled_from(positions))
@@ -60,7 +58,7 @@ def cases(
         6,
         num_heads=num_heads,
         num_kv_heads=num_kv_heads,
-        score=make_score(draw(st.sampled_from(scores)), WIDTH, WIDTH),
+        score=make_score(draw(st.sampled_from(("scaled_dot", "general", "additive"))), WIDTH, WIDTH),
         position=None if position is None else POSITIONS[position](num_heads),
         qk_norm=draw(st.booleans()),
     )
@@ -71,9 +69,8 @@ def cases(
 def over_itself(case: Case) -> Case:
     """The same heads over a context as wide as the queries: self-attention."""
     layer, old = copy.deepcopy(case.layer), case.layer
-    layer.k_proj, layer.v_proj = (
-        torch.nn.Linear(old.q_proj.in_features, old.k_proj.out_features).double() for _ in range(2)
-    )
+    for name in ("k_proj", "v_proj"):
+        setattr(layer, name, torch.nn.Linear(old.q_proj.in_features, old.k_proj.out_features).double())
     layer.context_dim = old.query_dim
     return replace(case, layer=layer)
 
@@ -84,7 +81,7 @@ def gradients(layer: MultiHeadAttention, output: Tensor, grad: Tensor, *inputs: 
     return [torch.zeros_like(leaf) if one is None else one for leaf, one in zip(leaves, found, strict=True)]
 
 
-@given(case=cases(positions=(None,)))
+@given(case=cases())
 def test_weights_can_always_be_had_and_change_nothing(case: Case, close: Close) -> None:
     (output, none), (with_weights, weights) = (
         case.layer(case.x, case.context, need_weights=wanted) for wanted in (False, True)
@@ -98,7 +95,7 @@ def test_weights_can_always_be_had_and_change_nothing(case: Case, close: Close) 
 
 
 @both_paths
-@given(case=cases(positions=(None,)))
+@given(case=cases())
 def test_a_context_projected_once_is_the_context(case: Case, need_weights: bool) -> None:
     made = case.layer.project_context(case.context)
     for _ in range(2):  # nothing is used up
@@ -107,10 +104,8 @@ def test_a_context_projected_once_is_the_context(case: Case, need_weights: bool)
 
 
 @both_paths
-@given(case=cases(positions=(None,)), data=st.data())
-def test_law_5_nan_in_the_padding_reaches_no_gradient_not_even_of_a_weight(
-    case: Case, need_weights: bool, data: st.DataObject
-) -> None:
+@given(case=cases(), data=st.data())
+def test_law_5_nan_in_the_padding_reaches_no_gradient_of_a_weight(case: Case, need_weights: bool, data: Data) -> None:
     (b, j, _), i = case.context.shape, case.x.shape[1]
     padding = torch.tensor([[data.draw(st.booleans()) for _ in range(j)] for _ in range(b)])
     blind = torch.tensor([[data.draw(st.booleans()) for _ in range(i)] for _ in range(b)])
@@ -132,9 +127,7 @@ def test_law_5_nan_in_the_padding_reaches_no_gradient_not_even_of_a_weight(
 
 
 @law
-def test_law_6_a_text_read_in_parts_is_the_text_read_at_once(
-    data: st.DataObject, positions: Positions, need_weights: bool, close: Close
-) -> None:
+def test_law_6_a_text_read_in_parts(data: Data, positions: Positions, need_weights: bool, close: Close) -> None:
     case = data.draw(cases(positions).map(over_itself))
     layer, x = case.layer, case.x
     whole = layer(x, causal=True, need_weights=need_weights)
@@ -153,9 +146,7 @@ def test_law_6_a_text_read_in_parts_is_the_text_read_at_once(
 
 
 @law
-def test_law_7_neighbours_order_and_padding(
-    data: st.DataObject, positions: Positions, need_weights: bool, close: Close
-) -> None:
+def test_law_7_neighbours_and_padding(data: Data, positions: Positions, need_weights: bool, close: Close) -> None:
     case = data.draw(cases(positions).map(over_itself))
     layer, (b, i, _) = case.layer, case.x.shape
     lengths = torch.tensor([data.draw(st.integers(1, i)) for _ in range(b)])
@@ -173,9 +164,8 @@ def test_law_7_neighbours_order_and_padding(
 
 
 @law
-def test_law_8_permuting_a_text_with_its_positions_permutes_the_output(
-    data: st.DataObject, positions: Positions, need_weights: bool, close: Close
-) -> None:
+def test_law_8_a_text_permuted(data: Data, positions: Positions, need_weights: bool, close: Close) -> None:
+    """Permuting a text with its positions permutes the output."""
     case = data.draw(cases(positions).map(over_itself))
     i = case.x.shape[1]
     order = torch.tensor(data.draw(st.permutations(range(i))))

@@ -1,5 +1,6 @@
 """Law 9: compiled, exported, and under torch.func, everything gives the same numbers."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,15 +13,18 @@ from selfattn.layers import FeedForward, TransformerBlock
 from selfattn.models.build import build
 from selfattn.models.families import PRESETS, get_preset
 
-POSITIONS = ["none", "rotary", "alibi", "t5"]
-one_position = pytest.mark.parametrize(
-    "position", [name if name == "rotary" else pytest.param(name, marks=pytest.mark.slow) for name in POSITIONS]
-)
+POSITIONS: dict[str, Any] = {"none": None, "rotary": Rotary(4), "alibi": Alibi(2), "t5": RelativeBias(2)}
+NORMALIZERS = ["softmax1", "softmax_sink", "sparsemax", "entmax15", "sigmoid"]
+few_positions = [name if name == "rotary" else pytest.param(name, marks=pytest.mark.slow) for name in POSITIONS]
 
 
-def layer_of(position: str) -> MultiHeadAttention:
-    inside: Any = {"rotary": Rotary(4), "alibi": Alibi(2), "t5": RelativeBias(2)}.get(position)
-    return MultiHeadAttention(8, num_heads=2, position=inside).eval()
+def layer_of(part: str) -> MultiHeadAttention:
+    settings = {"position": POSITIONS[part]} if part in POSITIONS else {"normalize": part}
+    layer = MultiHeadAttention(8, num_heads=2, **settings).eval()
+    with torch.no_grad():
+        for parameter in layer.normalize.parameters():
+            parameter += torch.tensor([0.5, -0.7])
+    return layer
 
 
 class Causal(nn.Module):
@@ -29,14 +33,13 @@ class Causal(nn.Module):
         self.layer = layer
 
     def forward(self, x: Tensor) -> Tensor:
-        output: Tensor = self.layer(x, causal=True).output
-        return output
+        return self.layer(x, causal=True).output
 
 
-@one_position
-def test_a_layer_compiles_to_one_graph_for_any_length(position: str) -> None:
+@pytest.mark.parametrize("part", [*few_positions, *NORMALIZERS])
+def test_a_layer_compiles_to_one_graph_for_any_length(part: str) -> None:
     torch.compiler.reset()
-    layer = layer_of(position)
+    layer = layer_of(part)
     compiled = torch.compile(layer, fullgraph=True, backend="eager")
     for length in (3, 5):
         x, mask = torch.randn(2, length, 8), torch.rand(2, 1, 1, length) < 0.6
@@ -53,7 +56,7 @@ def test_a_block_compiles_to_one_graph() -> None:
             torch.testing.assert_close(compiled(x, causal=True).x, block(x, causal=True).x)
 
 
-@one_position
+@pytest.mark.parametrize("position", few_positions)
 def test_a_layer_is_exported_for_any_length(position: str) -> None:
     model, dynamic = Causal(layer_of(position)), {0: torch.export.Dim.DYNAMIC, 1: torch.export.Dim.DYNAMIC}
     program = torch.export.export(model, (torch.randn(2, 5, 8),), dynamic_shapes=(dynamic,)).module()
@@ -76,27 +79,25 @@ def test_a_model_compiles_to_one_graph(name: str) -> None:
         torch.testing.assert_close(actual, model(source, target, source_mask=mask), rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("position", POSITIONS)
-def test_torch_func(position: str) -> None:
-    layer = layer_of(position)
+def assert_like_autograd(loss: Callable[[dict[str, Tensor]], Tensor], weights: dict[str, Tensor]) -> None:
+    expected = torch.autograd.grad(loss(weights), list(weights.values()), allow_unused=True)
+    for gradient, other in zip(torch.func.grad(loss)(weights).values(), expected, strict=True):
+        torch.testing.assert_close(gradient, torch.zeros_like(gradient) if other is None else other)
+
+
+@pytest.mark.parametrize("part", [*POSITIONS, *NORMALIZERS])
+def test_torch_func(part: str) -> None:
+    layer = layer_of(part)
     x, mask = torch.randn(3, 5, 8), torch.rand(3, 1, 5, 5) < 0.6
 
-    def alone(x: Tensor, mask: Tensor) -> Tensor:
-        output: Tensor = layer(x[None], mask=mask[None]).output[0]
-        return output
-
-    torch.testing.assert_close(torch.func.vmap(alone)(x, mask), layer(x, mask=mask).output)
+    rows = torch.func.vmap(lambda x, mask: layer(x[None], mask=mask[None]).output[0])(x, mask)
+    torch.testing.assert_close(rows, layer(x, mask=mask).output)
     weights = dict(layer.named_parameters())
 
     def loss(weights: dict[str, Tensor]) -> Tensor:
-        attended = torch.func.functional_call(layer, weights, (x,), {"mask": mask})
-        squared: Tensor = attended.output.square().sum()
-        return squared
+        return torch.func.functional_call(layer, weights, (x,), {"mask": mask}).output.square().sum()
 
-    gradients = torch.func.grad(loss)(weights)
-    expected = torch.autograd.grad(loss(weights), list(weights.values()), allow_unused=True)
-    for gradient, other in zip(gradients.values(), expected, strict=True):
-        torch.testing.assert_close(gradient, torch.zeros_like(gradient) if other is None else other)
+    assert_like_autograd(loss, weights)
 
 
 @pytest.mark.parametrize("name", ["transformer", "rnn-attention", "bahdanau-gru"])
@@ -105,12 +106,10 @@ def test_gradients_of_a_model_by_torch_func(name: str) -> None:
     source, target, weights = torch.tensor([[5, 6, 2]]), torch.tensor([[1, 7]]), dict(model.named_parameters())
 
     def loss(weights: dict[str, Tensor]) -> Tensor:
-        logits: Tensor = torch.func.functional_call(model, weights, (source, target), {"source_mask": source > 0})
-        return logits.square().sum()
+        options = {"source_mask": source > 0}
+        return torch.func.functional_call(model, weights, (source, target), options).square().sum()
 
-    expected = torch.autograd.grad(loss(weights), list(weights.values()), allow_unused=True)
-    for gradient, other in zip(torch.func.grad(loss)(weights).values(), expected, strict=True):
-        torch.testing.assert_close(gradient, torch.zeros_like(gradient) if other is None else other)
+    assert_like_autograd(loss, weights)
 
 
 def test_a_model_under_vmap() -> None:
