@@ -16,6 +16,7 @@ from selfattn.attention import (
     Dot,
     Learned,
     LinearAttention,
+    Location,
     MultiHeadAttention,
     Normalizer,
     RelativeBias,
@@ -118,6 +119,7 @@ REFUSED: list[tuple[Callable[[], object], type[Exception], str]] = [
     (made(8, normalize="sparsmax"), UserError, "normalizer 'sparsmax' is not known; did you mean sparsemax"),
     (made(12, score="angle"), UserError, "score 'angle' is not known; known: dot, scaled_dot"),
     (lambda: attention_to_torch(made(8, normalize="sparsemax")()), ValueError, "the normalizer Sparsemax"),
+    (call(score=Location(11, max_length=6)), ValueError, "7 source positions, but it was built for at most 6; "),
     # a layer
     (made(10, num_heads=3), ValueError, "query_dim 10 is not divisible by 3 heads"),
     (made(6, 10, num_heads=3, project=False), ValueError, "context_dim 10 is not divisible by 3 heads"),

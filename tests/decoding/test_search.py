@@ -137,28 +137,23 @@ def test_values_by_hand() -> None:
 
 
 @pytest.mark.parametrize(
-    ("alpha", "longest", "steps"),
+    ("alpha", "longest", "n_best", "steps"),
     [
-        (0.0, 4, [1]),  # what goes on has 0.4 at most: less than 0.5, and it can only fall
-        (-1.0, 4, [1]),
-        (1.0, 4, [1, 3, 3, 3]),  # log 0.4 over 4 tokens would be better, and is
-        (1.0, 1, [1]),
-        (0.3, 2, [1]),  # log(0.4) / 2 ** 0.3 is below log(0.5)
-        (0.5, 2, [1, 3]),  # log(0.4) / 2 ** 0.5 is above: worth another look
-        (0.3, 4, [1, 3, 3, 3]),
-        (0.1, 4, [1]),  # log(0.4) / 4 ** 0.1 is not
+        (0.0, 4, 1, [1]),  # what goes on has 0.4 at most: less than 0.5, and it can only fall
+        (-1.0, 4, 1, [1]),
+        (1.0, 4, 1, [1, 3, 3, 3]),  # log 0.4 over 4 tokens would be better, and is
+        (1.0, 1, 1, [1]),
+        (0.3, 2, 1, [1]),  # log(0.4) / 2 ** 0.3 is below log(0.5)
+        (0.5, 2, 1, [1, 3]),  # log(0.4) / 2 ** 0.5 is above: worth another look
+        (0.3, 4, 1, [1, 3, 3, 3]),
+        (0.1, 4, 1, [1]),  # log(0.4) / 4 ** 0.1 is not
+        (0.0, 4, 2, [1, 3, 3, 3]),  # as many as are wanted
     ],
 )
-def test_it_stops_as_soon_as_nothing_better_can_come(alpha: float, longest: int, steps: list[int]) -> None:
+def test_it_stops_as_soon_as_nothing_better_comes(alpha: float, longest: int, n_best: int, steps: list[int]) -> None:
     model = table_model(LATE)
-    search(model, [0], max_length=longest, length_penalty=LengthPenalty(alpha, offset=0))
+    search(model, [0], max_length=longest, n_best=n_best, length_penalty=LengthPenalty(alpha, offset=0))
     assert model.rows == steps
-
-
-def test_it_waits_for_as_many_as_are_wanted() -> None:
-    model = table_model(LATE)
-    search(model, [0], n_best=2)
-    assert model.rows == [1, 3, 3, 3]
 
 
 @pytest.mark.parametrize("max_length", [0, [2, 3]])
@@ -216,15 +211,14 @@ def test_without_scores_the_same_tokens_are_written_and_nothing_is_summed(monkey
     assert all(math.isnan(one.score) and math.isnan(one.log_probability) for one in found)
 
 
-@pytest.mark.parametrize(
-    "decode",
-    [
-        greedy,
-        partial(greedy, scored=False),
-        partial(beam_search, beam_size=3),
-        partial(sample, generator=torch.Generator()),
-    ],
+DECODERS = (
+    partial(greedy, scored=False),
+    partial(beam_search, beam_size=3),
+    partial(sample, generator=torch.Generator()),
 )
+
+
+@pytest.mark.parametrize("decode", [greedy, *DECODERS])
 def test_weights_that_overflow_on_an_input_are_named(decode: Any) -> None:
     model = build("transformer", vocab_size=SIZE)
     torch.nn.init.constant_(model.decoder.output.bias, torch.inf)  # type: ignore[union-attr]  # an encoder-decoder

@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 import torch
+from fake_models import Writer
 from torch import Tensor
+from zoo import stack
 
 from selfattn.data.batches import Batch
 from selfattn.decoding import sources as module
@@ -18,8 +20,8 @@ from selfattn.decoding.sources import decode_sources
 from selfattn.decoding.texts import continue_texts, decode_texts
 from selfattn.models.build import build
 from selfattn.models.decoder_only import Continuation, DecoderOnly
-from selfattn.models.families import PRESETS, DecoderOnlyConfig, TransformerConfig
-from selfattn.models.protocol import Memory, Seq2Seq
+from selfattn.models.families import DecoderOnlyConfig
+from selfattn.models.protocol import Seq2Seq
 from selfattn.tokenizers.listed import CharTokenizer
 
 TOKENIZER = CharTokenizer(["abcdefg 0123456789"])
@@ -33,10 +35,8 @@ TEXTS = ["abc", "", "g" * 23, "a", "   ", "0123456789", "abc", "de fg"]
 
 
 @pytest.mark.parametrize("batch_size", [1, 2, 3, 100])
-def test_order_is_kept_empty_lines_stay_and_batches_change_nothing(
-    batch_size: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    model = build(PRESETS["rnn-attention"].config, vocab_size=len(TOKENIZER), pad_id=0, seed=1)
+def test_order_is_kept_and_batches_change_nothing(batch_size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = build("rnn-attention", vocab_size=len(TOKENIZER), seed=1)
     monkeypatch.setattr(module, "HYPOTHESES", batch_size)
     found = predict(model, TOKENIZER, TEXTS, max_length=6)
     alone = [predict(model, TOKENIZER, [text], max_length=6)[0] for text in TEXTS]
@@ -60,7 +60,10 @@ def rows(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def test_long_texts_go_in_small_batches(rows: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
-    model = build(PRESETS["transformer"].config, vocab_size=len(TOKENIZER), pad_id=0, seed=1)
+    model = build("transformer", vocab_size=len(TOKENIZER), seed=1)
+    decode_texts(model, TOKENIZER, ["a", "bc"] * 32, DecodingOptions(beam=5), max_length=2)
+    assert rows == [64]
+    rows.clear()
     monkeypatch.setattr(module, "MAX_TOKENS", 60)
     texts = ["a" * 25, "b", "c", "d" * 25]
     assert len(predict(model, TOKENIZER, texts, max_length=2)) == 4
@@ -68,12 +71,6 @@ def test_long_texts_go_in_small_batches(rows: list[int], monkeypatch: pytest.Mon
     rows.clear()
     assert len(predict(model, TOKENIZER, ["a"] * 5, max_length=10, most_written=25)) == 5
     assert rows == [2, 2, 1]  # three outputs of 10 tokens would be 30
-
-
-def test_64_sentences_are_one_batch_of_a_beam_search(rows: list[int]) -> None:
-    model = build(PRESETS["transformer"].config, vocab_size=len(TOKENIZER), pad_id=0, seed=1)
-    decode_texts(model, TOKENIZER, ["a", "bc"] * 32, DecodingOptions(beam=5), max_length=2)
-    assert rows == [64]
 
 
 # A language model goes on from a beginning exactly as if it had read the whole text at once
@@ -84,8 +81,7 @@ POSITIONS = ("none", "sinusoidal", "rotary", "alibi", "t5")
 
 
 def language_model(position: str = "sinusoidal", *, prefix: bool = False) -> DecoderOnly:
-    stack = TransformerConfig(dim=8, num_heads=2, num_layers=2, ffn_dim=11, position=position)  # type: ignore[arg-type]  # a str of parametrize
-    config = DecoderOnlyConfig(stack=stack, bidirectional_prefix=prefix)
+    config = DecoderOnlyConfig(stack=stack(position=position), bidirectional_prefix=prefix)
     return build(config, vocab_size=len(LETTERS), pad_id=0, seed=5).eval()
 
 
@@ -148,9 +144,7 @@ def test_samples_depend_on_the_seed_and_the_number_of_the_text_alone() -> None:
 def test_continuations_end_where_a_window_would(monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[tuple[list[list[int]], list[int]]] = []
 
-    def recording(
-        model: object, tokenizer: object, sources: list[list[int]], *rest: object, **options: Any
-    ) -> list[Any]:
+    def recording(model: Any, tokenizer: Any, sources: list[list[int]], *rest: Any, **options: Any) -> list[Any]:
         given.append((sources, options["limits"]))
         return [[] for _ in sources]
 
@@ -186,42 +180,18 @@ def test_a_model_that_knows_nothing_has_the_perplexity_of_its_vocabulary() -> No
 EOS = 2
 
 
-class ByHand(Seq2Seq):
-    """Given logits ``[b t v]``; in training mode it gives nonsense."""
-
-    def __init__(self, logits: Tensor) -> None:
-        super().__init__()
-        self.logits = logits
-
-    def encode(self, source: Tensor, source_mask: Tensor) -> Memory:
-        raise AssertionError
-
-    def forward(self, source: Tensor, target_in: Tensor, *, source_mask: Tensor) -> Tensor:
-        return self.logits * math.nan if self.training else self.logits
-
-
-# Two sentences: "5 6 7 <eos>" with the target "8 9 <eos>", and "5 <eos>" with the target "8 <eos>".
-SOURCE = torch.tensor([[5, 6, 7, EOS], [5, EOS, 0, 0]])
-TARGET_IN = torch.tensor([[1, 8, 9], [1, 8, 0]])
-TARGET_OUT = torch.tensor([[8, 9, EOS], [8, EOS, 0]])
-
-
-def probabilities() -> Tensor:
+def test_what_stands_at_padding_is_not_read_and_scores_of_half_precision_are_float32() -> None:
+    """Two sentences: "5 6 7 <eos>" with the target "8 9 <eos>", and "5 <eos>" with the target "8 <eos>"."""
+    source, target_in = torch.tensor([[5, 6, 7, EOS], [5, EOS, 0, 0]]), torch.tensor([[1, 8, 9], [1, 8, 0]])
+    target_out = torch.tensor([[8, 9, EOS], [8, EOS, -100]])
     rows = torch.full((2, 3, 11), 0.05)
     rows[0, 0, 8], rows[0, 1, 9], rows[0, 2, EOS] = 0.5, 0.25, 0.125
-    rows[1, 0, 8], rows[1, 1, EOS] = 0.25, 0.5
+    rows[1, 0, 8], rows[1, 1, EOS], rows[1, 2] = 0.25, 0.5, math.nan
     rows[..., 0] += 1 - rows.sum(dim=-1)
-    return rows
-
-
-def test_what_stands_at_padding_is_not_read_and_scores_of_half_precision_are_float32() -> None:
-    logits = probabilities().log().bfloat16()
-    logits[1, 2] = math.nan
-    model = ByHand(logits).train()
-    unread = TARGET_OUT.masked_fill(TARGET_OUT == 0, -100)
-    scores = score_targets(model, Batch(SOURCE, SOURCE != 0, TARGET_IN, unread, TARGET_OUT != 0, [0, 1]))
+    logits = rows.log().bfloat16()
+    model = Writer(lambda _, read: logits[:, read.shape[1] - 1] * (math.nan if model.training else 1)).train()
+    scores = score_targets(model, Batch(source, source != 0, target_in, target_out, target_out > 0, [0, 1]))
     halvings = torch.tensor([[1.0, 2.0, 3.0], [2.0, 1.0, 0.0]])
     torch.testing.assert_close(scores, -math.log(2) * halvings, rtol=1e-2, atol=1e-2)
-    assert scores[1, 2] == 0
-    assert scores.dtype == torch.float32
+    assert (scores[1, 2], scores.dtype) == (0, torch.float32)
     assert model.training  # again: it is scored in evaluation mode

@@ -11,17 +11,7 @@ from formulas import score_of
 from numpy.typing import NDArray
 from torch import Tensor
 
-from selfattn.attention import (
-    Additive,
-    Concat,
-    Location,
-    MultiHeadAttention,
-    Score,
-    attend,
-    causal_mask,
-    key_mask,
-    padding_mask,
-)
+from selfattn.attention import Additive, Concat, MultiHeadAttention, causal_mask, key_mask, padding_mask
 from selfattn.convert.torch_modules import attention_to_torch
 from selfattn.registry import SCORES, build_part
 
@@ -87,14 +77,10 @@ def test_grouped_queries_are_copied_keys_and_values(num_kv_heads: int, need_weig
     times = 6 // num_kv_heads
     grouped = MultiHeadAttention(DIM, CONTEXT, num_heads=6, num_kv_heads=num_kv_heads).double()
     expanded = MultiHeadAttention(DIM, CONTEXT, num_heads=6).double()
-    expanded.load_state_dict(
-        {
-            name: repeat(weight, "(g e) ... -> (g times e) ...", g=num_kv_heads, times=times)
-            if name[:6] in ("k_proj", "v_proj")
-            else weight
-            for name, weight in grouped.state_dict().items()
-        }
-    )
+    weights = grouped.state_dict()
+    for name in [name for name in weights if name[:6] in ("k_proj", "v_proj")]:
+        weights[name] = repeat(weights[name], "(g e) ... -> (g times e) ...", g=num_kv_heads, times=times)
+    expanded.load_state_dict(weights)
     x, context = torch.randn(BATCH, QUERIES, DIM).double(), torch.randn(BATCH, KEYS, CONTEXT).double()
     (output, weights), (expected, expected_weights) = (
         layer(x, context, mask=MASKS["padding"][0], need_weights=need_weights) for layer in (grouped, expanded)
@@ -158,27 +144,17 @@ def test_law_3(b: int, s: int, t: int, d: int, dtype: torch.dtype, within: float
 
 # Every score function against its formula
 
-FORMULAS = ("dot", "scaled_dot", "general", "additive", "concat", "location")
-
-
-def by_formula(name: str, score: Score, query: Tensor, key: Tensor) -> Tensor:
-    """The score of every query and every key ``[b h i j]``, one pair at a time."""
-    scores = torch.zeros(*query.shape[:3], key.shape[2], dtype=query.dtype)
-    for b, h, i, j in product(*map(range, scores.shape)):
-        scores[b, h, i, j] = score_of(name, score, query[b, h, i].double(), key[b, h, j].double(), j)
-    return scores
-
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("num_heads", [1, 2, 3])
-@pytest.mark.parametrize("name", FORMULAS)
+@pytest.mark.parametrize("name", ["dot", "scaled_dot", "general", "additive", "concat", "location"])
 def test_the_formula(name: str, num_heads: int, dtype: torch.dtype, close: Callable[..., None]) -> None:
-    same_width = name in ("dot", "scaled_dot")
-    widths = {"query_dim": 11, "key_dim": 11 if same_width else 13}
-    score = build_part(SCORES, name, **widths, hidden_dim=5, max_length=17).to(dtype)
-    query, key = 0.7 * torch.randn(2, num_heads, 3, 11), 0.7 * torch.randn(2, num_heads, 7, 11 if same_width else 13)
-    query, key = query.to(dtype), key.to(dtype)
-    expected = by_formula(name, score, query, key)
+    width = 11 if name in ("dot", "scaled_dot") else 13
+    score = build_part(SCORES, name, query_dim=11, key_dim=width, hidden_dim=5, max_length=17).to(dtype)
+    query, key = (0.7 * torch.randn(2, num_heads, *sizes).to(dtype) for sizes in ((3, 11), (7, width)))
+    expected = torch.zeros(2, num_heads, 3, 7, dtype=dtype)
+    for b, h, i, j in product(*map(range, expected.shape)):
+        expected[b, h, i, j] = score_of(name, score, query[b, h, i].double(), key[b, h, j].double(), j)
     close(score(query, key).detach(), expected)
     as_dot = score.as_dot(query, key)
     assert (as_dot is None) == (name in ("additive", "concat", "location"))
@@ -188,10 +164,3 @@ def test_the_formula(name: str, num_heads: int, dtype: torch.dtype, close: Calla
     if isinstance(score, Additive | Concat):
         score.block_elements = 40
         close(score(query, key).detach(), expected)
-
-
-def test_the_location_score_ends_at_its_stated_length() -> None:
-    score, query = Location(3, max_length=5), torch.randn(1, 1, 2, 3)
-    assert score(query, torch.randn(1, 1, 5, 3)).shape == (1, 1, 2, 5)
-    with pytest.raises(ValueError, match=r"6 source positions, but it was built for at most 5; .*max_length=6"):
-        attend(query, torch.randn(1, 1, 6, 3), torch.randn(1, 1, 6, 3), score=score)

@@ -14,13 +14,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.utils import prune
+from zoo import stack
 
 from selfattn.attention import Alibi, MultiHeadAttention, key_mask, make_score
 from selfattn.convert.torch_modules import attention_from_torch, attention_to_torch, block_from_torch, block_to_torch
 from selfattn.integrations.torch import MultiheadAttention
-from selfattn.layers import FeedForward, TransformerBlock, make_norm
+from selfattn.layers import FeedForward, TransformerBlock
 from selfattn.models.build import build
-from selfattn.models.families import DecoderOnlyConfig, TransformerConfig
+from selfattn.models.families import DecoderOnlyConfig
 
 DIM, HEADS, FFN = 6, 3, 11
 PADDING = torch.tensor([[True] * 5 + [False] * 2, [True] * 7])
@@ -76,20 +77,12 @@ def assert_same_gradients(ours: nn.Module, theirs: nn.Module, to_torch: Callable
         close(moved[name].detach(), parameter.grad)
 
 
-def backward(*outputs: Tensor) -> None:
-    for output in outputs:
-        (output * draw(*output.shape, seed=9).detach()).sum().backward()
-
-
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("context_dim", [None, 5])
 def test_attention(bias: bool, context_dim: int | None) -> None:
     """Outputs and gradients of what comes back: tests/parity/test_attention.py."""
-    theirs = randomised(
-        nn.MultiheadAttention(
-            DIM, HEADS, bias=bias, kdim=context_dim, vdim=context_dim, batch_first=True, dtype=torch.float64
-        )
-    )
+    settings = {"bias": bias, "kdim": context_dim, "vdim": context_dim, "batch_first": True, "dtype": torch.float64}
+    theirs = randomised(nn.MultiheadAttention(DIM, HEADS, **settings))
     ours = attention_from_torch(theirs)
     assert_same_state(attention_to_torch(ours), theirs)
     assert_same_state(attention_from_torch(attention_to_torch(ours)), ours)
@@ -122,7 +115,8 @@ def test_layers(norm_first: bool, activation: Any, bias: bool, kind: str) -> Non
     expected = read(theirs)
     close(actual, expected)
     close(read(back), expected)
-    backward(actual, expected)
+    for output in (actual, expected):
+        (output * draw(*output.shape, seed=9).detach()).sum().backward()
     close(x.grad, their_x.grad)
     if kind == "decoder":
         close(memory.grad, their_memory.grad)
@@ -170,12 +164,6 @@ def tied(module: nn.Module, first: str, second: str) -> Any:
     return module
 
 
-def partly_frozen() -> nn.TransformerEncoderLayer:
-    layer = encoder_layer()
-    layer.norm1.eval()
-    return layer
-
-
 ERRORS: list[tuple[Callable[[], Any], str]] = [
     (lambda: attention_from_torch(nn.MultiheadAttention(DIM, HEADS, add_bias_kv=True)), "add_bias_kv and add_zero"),
     (lambda: attention_from_torch(nn.MultiheadAttention(DIM, HEADS, kdim=5, vdim=7)), "kdim=5 and vdim=7 differ"),
@@ -186,7 +174,10 @@ ERRORS: list[tuple[Callable[[], Any], str]] = [
     (lambda: block_from_torch(encoder_layer(_sa_block=nothing)), "the _sa_block of .* was replaced on the module"),
     (lambda: block_from_torch(encoder_layer(adapter=nn.Linear(1, 1))), "has adapter, which would be lost"),
     (lambda: block_from_torch(tied(encoder_layer(), "norm1", "norm2")), "norm1.weight and norm2.weight are one"),
-    (lambda: block_from_torch(partly_frozen()), "norm1 alone is in evaluation mode; call train"),
+    (
+        lambda: block_from_torch(encoder_layer(norm1=nn.LayerNorm(DIM).eval())),
+        "norm1 alone is in evaluation mode; call train",
+    ),
     (lambda: block_from_torch(encoder_layer(dropout2=nn.Dropout(0.5))), r"with one probability, got \[0.1, 0.5\]"),
 ]
 
@@ -223,27 +214,13 @@ def nothing(*arguments: Any) -> None:
     """Be a hook."""
 
 
-def pruned(module: nn.MultiheadAttention) -> None:
-    prune.random_unstructured(module, "in_proj_weight", 0.5)
-
-
-def parametrised(module: nn.MultiheadAttention) -> None:
-    nn.utils.parametrizations.weight_norm(module, "in_proj_weight")
-
-
-def normed(module: nn.MultiheadAttention) -> None:
-    nn.utils.spectral_norm(module.out_proj)
-
-
-def replaced(module: nn.MultiheadAttention) -> None:
-    module.forward = nothing  # type: ignore[method-assign]
-
-
 CHANGES: list[tuple[Callable[[nn.MultiheadAttention], Any], str]] = [
-    (pruned, "prune.remove"),
-    (parametrised, "parametrised in_proj_weight; .*remove_parametrizations"),
-    (normed, r"out_proj \(NonDynamicallyQuantizableLinear\) has a forward pre-hook of SpectralNorm"),
-    (replaced, "the forward of MultiheadAttention was replaced"),
+    (lambda module: prune.random_unstructured(module, "in_proj_weight", 0.5), "prune.remove"),
+    (lambda module: nn.utils.parametrizations.weight_norm(module, "in_proj_weight"),
+     "parametrised in_proj_weight; .*remove_parametrizations"),
+    (lambda module: nn.utils.spectral_norm(module.out_proj),
+     r"out_proj \(NonDynamicallyQuantizableLinear\) has a forward pre-hook of SpectralNorm"),
+    (lambda module: setattr(module, "forward", nothing), "the forward of MultiheadAttention was replaced"),
     (lambda module: module.register_forward_pre_hook(nothing), r"forward pre-hook \(nothing\)"),
     (lambda module: module.register_forward_hook(nothing), r"forward hook \(nothing\)"),
     (lambda module: module.out_proj.register_forward_hook(nothing), r"out_proj .* forward hook \(nothing\)"),
@@ -258,7 +235,7 @@ CHANGES: list[tuple[Callable[[nn.MultiheadAttention], Any], str]] = [
     (lambda module: module.add_module("adapter", nn.Linear(1, 1)), "has adapter, which would be lost"),
     (lambda module: setattr(module, "out_proj", nn.Identity()), "out_proj: expected Linear itself, got Identity"),
     (lambda module: setattr(module, "__class__", OtherAttention), "expected MultiheadAttention itself"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("convert", [MultiheadAttention.from_torch, attention_from_torch])
@@ -309,7 +286,7 @@ def test_the_module_of_our_own_keeps_its_score_and_position() -> None:
 
 # --- blocks and decoder-only models against formulas ------------------------------------------------------------------
 
-DEPTH, VOCAB = 2, 19
+VOCAB = 19
 
 
 def sinusoids(length: int) -> Tensor:
@@ -322,23 +299,7 @@ def sinusoids(length: int) -> Tensor:
     return table
 
 
-def embedded(table: Tensor, ids: Tensor) -> Tensor:
-    return table[ids] * math.sqrt(DIM) + sinusoids(ids.shape[1])
-
-
 TEXTS = torch.tensor([[True] * 5 + [False] * 2, [True] * 7, [True] * 2 + [False] * 5])
-
-
-def words() -> tuple[Tensor, Tensor]:
-    generator = torch.Generator().manual_seed(3)
-    source = torch.randint(3, VOCAB, (3, 7), generator=generator).masked_fill(~TEXTS, 0)
-    return source, torch.randint(1, VOCAB, (3, 5), generator=generator)
-
-
-def stack(norm_first: bool, activation: Any, **more: Any) -> TransformerConfig:
-    return TransformerConfig(
-        dim=DIM, num_heads=HEADS, num_layers=DEPTH, ffn_dim=FFN, activation=activation, norm_first=norm_first, **more
-    )
 
 
 @pytest.mark.parametrize("norm_first", [True, False])
@@ -347,31 +308,26 @@ def stack(norm_first: bool, activation: Any, **more: Any) -> TransformerConfig:
 @torch.no_grad()
 def test_decoder_only_is_an_encoder_with_a_mask(norm_first: bool, activation: str, prefix: bool) -> None:
     """One sentence at a time, joined by hand and without padding, through ``nn.TransformerEncoder``."""
-    config = DecoderOnlyConfig(stack=stack(norm_first, activation), bidirectional_prefix=prefix)
+    sizes = {"dim": DIM, "num_heads": HEADS, "ffn_dim": FFN}
+    kind = stack(**sizes, norm_first=norm_first, activation=activation)
+    config = DecoderOnlyConfig(stack=kind, bidirectional_prefix=prefix)
     model = randomised(build(config, vocab_size=VOCAB, pad_id=0, seed=0).double())
     layers = [block_to_torch(block).double().eval() for block in model.layers]
-    source, target = words()
+    generator = torch.Generator().manual_seed(3)
+    source = torch.randint(3, VOCAB, (3, 7), generator=generator).masked_fill(~TEXTS, 0)
+    target = torch.randint(1, VOCAB, (3, 5), generator=generator)
     logits = model(source, target, source_mask=TEXTS)
     for row, length in enumerate(TEXTS.sum(dim=1).tolist()):
         text = torch.cat([source[row, :length], target[row]])[None]
         hidden_from = torch.ones(length + 5, length + 5, dtype=torch.bool).triu(1)
         if prefix:
             hidden_from[:length, :length] = False
-        hidden = embedded(model.embed.tokens.weight, text)
+        hidden = model.embed.tokens.weight[text] * math.sqrt(DIM) + sinusoids(text.shape[1])
         for layer in layers:
             hidden = layer(hidden, src_mask=hidden_from)
         hidden = model.norm(hidden) if norm_first else hidden
         expected = F.linear(hidden, model.output.weight, model.output.bias)[0, length:]
         torch.testing.assert_close(logits[row], expected, rtol=1e-5, atol=1e-5)
-
-
-def test_rms_norm_by_hand() -> None:
-    """x / sqrt(mean(x^2)): the root mean square of (3, 4, 0, 0) is 5/2."""
-    norm: Any = make_norm("rms", 4)
-    with torch.no_grad():
-        norm.weight.copy_(torch.tensor([1.0, 2.0, 3.0, 4.0]))
-    actual = norm(torch.tensor([[3.0, 4.0, 0.0, 0.0]]))
-    torch.testing.assert_close(actual, torch.tensor([[1.2, 3.2, 0.0, 0.0]]), rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize("activation", ["relu", "gelu", "silu", "swiglu"])
