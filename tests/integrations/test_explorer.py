@@ -1,6 +1,5 @@
 """The explorer on Hugging Face models: what it reads as they do, what it refuses in one line, and no foreign code."""
 
-import io
 import json
 import re
 from pathlib import Path
@@ -9,13 +8,13 @@ from typing import Any
 import pytest
 import torch
 import transformers
+from small_runs import Cli
 
 import selfattn
 import tokenizers
-from selfattn.cli.main import main
 from selfattn.errors import UserError
-from selfattn.integrations.explorer import explore, explore_weights
-from tokenizers import models, pre_tokenizers, processors
+from selfattn.integrations.explorer import explore, explore_weights, foreign_model, readable
+from tokenizers import decoders, models, pre_tokenizers, processors
 
 # Tiny vocabularies lack the special tokens of the families' defaults; transformers warns about it.
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -99,6 +98,34 @@ def test_a_bare_encoder_decoder_reads_a_given_target(name: str, sizes: dict[str,
     expected = model(inputs, decoder_input_ids=read, output_attentions=True)
     for weights, theirs in zip(view.weights, expected.cross_attentions, strict=True):
         torch.testing.assert_close(weights, theirs[0].detach())
+
+
+def test_an_encoder_decoder_has_three_kinds_of_maps() -> None:
+    view = explore(made("BartForConditionalGeneration", **BART), of_t5(), TEXT, SECOND, layers=[1], heads=[0])
+    s, t = len(view.source_tokens), len(view.target_tokens)
+    assert (view.prediction, view.target_tokens[-1]) == (SECOND, "</s>")
+    shapes = [tuple(x.shape) for kind in (view.weights, view.encoder_weights, view.decoder_weights) for x in kind]
+    assert shapes == [(1, t, s), (1, s, s), (1, t, t)]
+    kinds = {(map_.kind, map_.layer, map_.head) for map_ in view.maps().maps}
+    assert kinds == {(kind, 1, 0) for kind in ("cross", "encoder", "decoder")}
+    assert "<svg" in view.to_svg()
+
+
+BYTES = models.BPE({letter: k for k, letter in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))}, [])
+PIECES = models.WordPiece({"[UNK]": 0, "a": 1, "ball": 2, "##oon": 3}, unk_token="[UNK]")
+UNIGRAM = models.Unigram([("<unk>", 0.0), ("\u2581a", -1.0), ("\u2581balloon", -1.0)], unk_id=0)
+
+
+@pytest.mark.parametrize(("model", "before", "after", "tokens"), [
+    (PIECES, pre_tokenizers.Whitespace(), decoders.WordPiece(), ["a", "ball", "##oon"]),
+    (BYTES, pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel(), list("a balloon")),
+    (UNIGRAM, pre_tokenizers.Metaspace(), decoders.Metaspace(), [" a", " balloon"]),
+])  # fmt: skip
+def test_tokens_are_what_a_person_reads(model: Any, before: Any, after: Any, tokens: list[str]) -> None:
+    inner = tokenizers.Tokenizer(model)
+    inner.pre_tokenizer, inner.decoder = before, after
+    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=inner)
+    assert list(readable(tokenizer, torch.tensor(tokenizer("a balloon").input_ids))) == tokens
 
 
 def test_arguments_of_generate_are_handed_on() -> None:
@@ -207,31 +234,30 @@ def quiet() -> None:
     transformers.logging.disable_progress_bar()
 
 
-def told(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
-    monkeypatch.setattr("sys.argv", ["selfattn", "attention", *arguments])
-    try:
-        main()
-    except SystemExit as stopped:
-        return int(stopped.code or 0)
-    return 0
-
-
-def test_layers_and_heads_are_chosen_before_the_weights_are_counted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_the_command_line_shows_the_layers_and_heads_that_are_chosen(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place, out = saved(tmp_path / "llama"), tmp_path / "map.json"
+    """Before the weights are counted."""
+    place, out, page = saved(tmp_path / "llama"), tmp_path / "map.json", tmp_path / "map.html"
+    assert f"{TEXT}   (layer 1, mean of 2 heads)" in cli("attention", place, TEXT, "--layer", 1, "--save", page).out
+    assert page.exists()
     monkeypatch.setattr("selfattn.integrations.explorer.MOST_WEIGHTS", 2 * 49)
-    assert told(monkeypatch, str(place), TEXT) == 2
-    assert "choose --layers and --heads" in capsys.readouterr().err
-    assert told(monkeypatch, str(place), TEXT, "--layers", "0,2", "--heads", "1", "--save", str(out)) == 0
+    assert "give a shorter text, or choose --layers and --heads" in cli("attention", place, TEXT).refusal()
+    assert cli("attention", place, TEXT, "--layers", "0,2", "--heads", "1", "--save", out).code == 0
     maps = json.loads(out.read_text())["maps"]
     assert [(map_["layer"], map_["head"]) for map_ in maps] == [(0, 1), (2, 1)]
 
 
+def test_a_directory_that_is_no_model_is_refused(tmp_path: Path) -> None:
+    assert foreign_model(tmp_path) is None
+    (tmp_path / "config.json").write_text('{"model_type": "nothing"}')
+    with pytest.raises(UserError, match="transformers cannot load this model") as error:
+        foreign_model(tmp_path)
+    assert "--nothing" not in error.value.as_options()  # quoted by transformers as we quote settings
+
+
 @pytest.mark.parametrize("where", ["config.json", "tokenizer_config.json"])
-def test_code_that_comes_with_a_model_is_never_run(
-    where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_code_that_comes_with_a_model_is_never_run(cli: Cli, where: str, tmp_path: Path) -> None:
     place, trace = saved(tmp_path / "foreign"), tmp_path / "trace"
     code = f"open({str(trace)!r}, 'w').write('ran')\n"
     (place / "code.py").write_text(code)
@@ -244,13 +270,10 @@ def test_code_that_comes_with_a_model_is_never_run(
         (place / where).write_text(json.dumps(config | {"auto_map": classes} | changes))
 
     named()
-    monkeypatch.setattr("sys.stdin", io.StringIO("y\n" * 9))
-    assert told(monkeypatch, str(place), TEXT) == 0, "transformers has classes of its own for it"
+    assert cli("attention", place, TEXT, stdin="y\n" * 9).code == 0, "transformers has classes of its own for it"
     named(model_type="unheard_of", tokenizer_class="T")
-    assert told(monkeypatch, str(place), TEXT) == 2
-    error = capsys.readouterr().err
-    assert "it needs code that comes with it, which is never run" in error
-    assert len(error.strip().splitlines()) == 1
+    refusal = cli("attention", place, TEXT, stdin="y\n" * 9).refusal()
+    assert "it needs code that comes with it, which is never run" in refusal
     assert not trace.exists()
 
 

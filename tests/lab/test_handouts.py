@@ -62,7 +62,7 @@ def test_the_sums_are_those_of_the_book_and_the_library_reads_them(tmp_path: Pat
     assert "rnn-reversed" in subprocess.run(command, check=True, capture_output=True, encoding="utf-8").stdout
 
 
-ENGLISH, KOREAN = ((DOCS / folder / "book.md").read_text("utf-8") for folder in ("", "ko"))
+ENGLISH = (DOCS / "book.md").read_text("utf-8")
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 SECTIONS = re.split(r"^## ", ENGLISH, flags=re.MULTILINE)[2:]
 CLASSES = (
@@ -71,14 +71,11 @@ CLASSES = (
 )
 
 
-def test_the_korean_page_runs_the_english_program() -> None:
-    assert BLOCK.findall(KOREAN) == BLOCK.findall(ENGLISH)
-
-
 def test_each_class_has_a_section_that_compares_it_with_the_library() -> None:
     headings = " ".join(section.splitlines()[0] for section in SECTIONS)
     for name in CLASSES:
         assert f"`{name}`" in headings
+    assert max(map(len, "".join(BLOCK.findall(ENGLISH)).splitlines())) <= 60  # columns stand side by side
     for number in ("7.4.1", "8.4.1", "8.4.3", "8.5.1", "8.5.2"):
         assert number in headings
     for section in SECTIONS:
@@ -86,10 +83,6 @@ def test_each_class_has_a_section_that_compares_it_with_the_library() -> None:
         assert "selfattn" not in ours.replace("MultiHeadAttention", "")
         assert library.count("compare(") == 1
         assert "largest difference" in section
-
-
-def test_the_columns_are_narrow_enough_to_stand_side_by_side() -> None:
-    assert max(map(len, "".join(BLOCK.findall(ENGLISH)).splitlines())) <= 60
 
 
 def test_the_notebook_has_no_markup_of_the_page() -> None:

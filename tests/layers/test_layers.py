@@ -1,7 +1,6 @@
 """Feed-forward, norms, embeddings, Transformer blocks and dropout. Formulas: tests/parity."""
 
 import math
-from typing import Any
 
 import pytest
 import torch
@@ -14,12 +13,6 @@ from selfattn.layers.transformer import Dropout
 
 def draw(*shape: int) -> Tensor:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-
-
-def make_block(**settings: Any) -> TransformerBlock:
-    torch.manual_seed(0)
-    attention = MultiHeadAttention(12, num_heads=3, position=settings.pop("position", None))
-    return TransformerBlock(12, self_attn=attention, feed_forward=FeedForward(12, 17), **settings).double()
 
 
 def test_feed_forward_drops_inside() -> None:
@@ -41,9 +34,8 @@ def test_embedding_scales_and_adds_positions() -> None:
     embed = TokenEmbedding(table, sines, scale=True)
     ids = torch.tensor([[1, 2]])
     torch.testing.assert_close(embed(ids), 2 * table.weight[ids] + sines(torch.tensor([0, 1])))
-    torch.testing.assert_close(
-        embed(ids, torch.tensor([[0, 5]])), 2 * table.weight[ids] + sines(torch.tensor([[0, 5]]))
-    )
+    places = torch.tensor([[0, 5]])
+    torch.testing.assert_close(embed(ids, places), 2 * table.weight[ids] + sines(places))
     assert torch.equal(TokenEmbedding(table)(ids), table.weight[ids])
     assert TokenEmbedding(table, Learned(7, 4)).double()(ids).dtype == torch.float64
 
@@ -51,8 +43,9 @@ def test_embedding_scales_and_adds_positions() -> None:
 @pytest.mark.parametrize("norm_first", [True, False])
 def test_dropout_is_on_every_part_and_not_on_the_residual(norm_first: bool) -> None:
     """With parts that return nothing there is nothing to drop; with any one of them alive there is."""
-    cross = MultiHeadAttention(12, num_heads=3)
-    block = make_block(cross_attn=cross, dropout=0.5, norm_first=norm_first)
+    own, cross = (MultiHeadAttention(12, num_heads=3) for _ in range(2))
+    settings = {"self_attn": own, "cross_attn": cross, "feed_forward": FeedForward(12, 17), "norm_first": norm_first}
+    block = TransformerBlock(12, **settings, dropout=0.5).double()
     x = draw(2, 7, 12)
     memory = block.project_memory(draw(2, 11, 12))
     lasts = [block.self_attn.out_proj, cross.out_proj, block.feed_forward.fc2]

@@ -1,30 +1,26 @@
 """From configuration to model: vocabularies, shared tables, parameters; the named models; a GRU as language model."""
 
 import re
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
 import pytest
 import torch
 from torch import nn
+from zoo import rnn, transformer
 
 from selfattn.attention import RelativeBias
 from selfattn.errors import UserError
 from selfattn.layers import TokenEmbedding, TransformerBlock
 from selfattn.models.build import build, count_parameters
 from selfattn.models.config import ModelConfig, override
-from selfattn.models.families import (
-    PRESETS,
-    DecoderOnlyConfig,
-    EncoderDecoderConfig,
-    RNNDecoderConfig,
-    RNNEncoderConfig,
-    TransformerConfig,
-)
+from selfattn.models.families import PRESETS, DecoderOnlyConfig
 
-TRANSFORMER = EncoderDecoderConfig(encoder=TransformerConfig(), decoder=TransformerConfig())
-SHARED = EncoderDecoderConfig(encoder=TransformerConfig(), decoder=TransformerConfig(), share_embeddings=True)
-RNN = EncoderDecoderConfig(encoder=RNNEncoderConfig(), decoder=RNNDecoderConfig())
+TRANSFORMER = transformer(dim=16, num_heads=4, num_layers=1)
+SHARED = replace(TRANSFORMER, share_embeddings=True)
+RNN = rnn({}, {})
+LONE = DecoderOnlyConfig(stack=TRANSFORMER.decoder)
 
 
 def test_parameters_are_counted_once() -> None:
@@ -45,7 +41,7 @@ def test_source_and_target_may_have_vocabularies_of_their_own(config: ModelConfi
     assert model(source, target, source_mask=source != 0).shape == (1, 3, 7)
 
 
-@pytest.mark.parametrize("config", [SHARED, DecoderOnlyConfig(stack=TransformerConfig())], ids=["shared", "one"])
+@pytest.mark.parametrize("config", [SHARED, LONE], ids=["shared", "one"])
 def test_one_table_has_one_size(config: ModelConfig) -> None:
     with pytest.raises(ValueError, match="source_vocab_size=11 must be vocab_size=7"):
         build(config, vocab_size=7, source_vocab_size=11, pad_id=0, seed=0)
@@ -83,27 +79,23 @@ def test_a_mask_of_tokens_is_bool(name: str) -> None:
 @pytest.mark.parametrize("tie", [False, True])
 @pytest.mark.parametrize("share", [False, True])
 def test_what_is_shared_is_one_tensor(share: bool, tie: bool) -> None:
-    part = TransformerConfig(dim=8)
-    config = EncoderDecoderConfig(encoder=part, decoder=part, share_embeddings=share, tie_output=tie)
-    model: Any = build(config, vocab_size=7, pad_id=0, seed=0)
+    model: Any = build(transformer(shared={"share_embeddings": share, "tie_output": tie}), vocab_size=7, seed=0)
     source, target, output = model.encoder.embed.tokens.weight, model.decoder.embed.tokens.weight, model.decoder.output
     assert (source is target) == share
     assert (output.weight is target) == tie
-    apart = EncoderDecoderConfig(encoder=part, decoder=part)
-    more = count_parameters(build(apart, vocab_size=7, pad_id=0, seed=0))[0] - count_parameters(model)[0]
+    more = count_parameters(build(transformer(), vocab_size=7, seed=0))[0] - count_parameters(model)[0]
     assert more == 7 * 8 * (share + tie)
 
 
 DEEP_RNN = override(RNN, {"encoder.num_layers": 2, "decoder.num_layers": 2})
 LUONG = override(RNN, {"decoder.attention": "luong"})
-LONE = DecoderOnlyConfig(stack=TransformerConfig())
 DECODER_CHANGES: dict[str, Any] = {"attention": "luong", "embed_dim": 5, "cell": "gru", "initial_state": "project"}
 DECODER_CHANGES |= {"score": "scaled_dot", "project": True, "dropout": 0.5}
 # One change for each setting there is, from a configuration where it matters; names of encoder and decoder apart.
 CHANGES: list[tuple[ModelConfig, dict[str, Any]]] = [
     *(
         (RNN, {f"encoder.{name}": value, "decoder.initial_state": "project", "decoder.score": "general"})
-        for name, value in {"embed_dim": 5, "hidden_dim": 7, "num_layers": 2, "direction": "both"}.items()
+        for name, value in {"embed_dim": 4, "hidden_dim": 7, "num_layers": 2, "direction": "both"}.items()
     ),
     *((RNN, {f"encoder.{name}": value}) for name, value in {"cell": "gru", "dropout": 0.5}.items()),
     (DEEP_RNN, {"encoder.residual": True}),

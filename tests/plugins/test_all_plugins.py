@@ -68,9 +68,7 @@ def test_every_plugin_takes_part(compared: Path) -> None:
         assert "edit similarity" in text.replace("_", " ")
 
 
-def test_a_comparison_that_was_moved_is_resumed_and_reported_byte_for_byte(
-    compared: Path, cli: Cli, tmp_path: Path
-) -> None:
+def test_a_comparison_that_was_moved_is_resumed_and_reported(compared: Path, cli: Cli, tmp_path: Path) -> None:
     compared = Path(shutil.copytree(compared, tmp_path / "moved"))
     weights = compared / "runs" / "kerple-seed1" / "model.safetensors"
     before = weights.stat().st_mtime_ns
@@ -99,9 +97,7 @@ def test_a_run_answers_from_the_command_line_and_in_python(compared: Path, cli: 
 
 
 @pytest.mark.parametrize("missing", [PLUGINS[0], PLUGINS[-1]], ids=lambda path: path.stem)
-def test_a_run_needs_the_plugins_that_it_uses_and_no_others(
-    compared: Path, cli: Cli, tmp_path: Path, missing: Path
-) -> None:
+def test_a_run_needs_the_plugins_that_it_uses_alone(compared: Path, cli: Cli, tmp_path: Path, missing: Path) -> None:
     for arguments in (("predict", compared / "runs" / "cosine-seed0"), ("report", compared, "--out", tmp_path / "x")):
         done = cli(*with_plugins(*arguments, without=missing), stdin="abc\n")
         if missing.stem == "cosine_score":
@@ -111,9 +107,7 @@ def test_a_run_needs_the_plugins_that_it_uses_and_no_others(
             assert done.code == 0, done.err
 
 
-def test_a_family_that_branches_on_data_is_not_exported(
-    compared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_branches_on_data_is_not_exported(compared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for plugin in PLUGINS:
         load_plugin(str(plugin))
     run = selfattn.load(compared / "runs" / "convolutional-seed0")

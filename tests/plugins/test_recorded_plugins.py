@@ -17,13 +17,8 @@ from selfattn.errors import UserError
 from selfattn.registry import version_of
 
 SCORE = Path(__file__).with_name("cosine_score.py")
-SETTINGS: dict[str, Any] = {
-    "model": "rnn-attention",
-    "set": ("decoder.score=cosine", "encoder.hidden_dim=8", "decoder.hidden_dim=8"),
-    "epochs": 1,
-    "items_per_epoch": 16,
-    "validation_items": 2,
-}
+SETTINGS: dict[str, Any] = {"model": "rnn-attention", "epochs": 1, "items_per_epoch": 16, "validation_items": 2}
+SETTINGS["set"] = ("decoder.score=cosine", "encoder.hidden_dim=8", "decoder.hidden_dim=8")
 
 
 @pytest.fixture(autouse=True)
@@ -60,9 +55,7 @@ def test_without_the_plugin_the_message_names_it(tmp_path: Path) -> None:
         selfattn.load(tmp_path / "run")
 
 
-def test_a_changed_plugin_is_reported_and_refused_when_resuming(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_changed_plugin_is_told_and_refused_on_resuming(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "my_score.py"
     selfattn.load_plugin(str(path))
     trained(tmp_path)

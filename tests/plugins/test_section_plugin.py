@@ -103,9 +103,7 @@ def test_a_section_may_ask_for_the_outputs_and_draw_a_heat_map(
 
         def blocks(self, record: Record, outputs: Outputs) -> tuple[HeatMap]:
             values = tuple(tuple(len(text) / 10 for text in runs[0]) for runs in outputs.by_model.values())
-            return (
-                HeatMap("lengths", phrase(en="Length of outputs"), tuple(outputs.by_model), outputs.sources, values),
-            )
+            return (HeatMap("lengths", phrase(en="Lengths"), tuple(outputs.by_model), outputs.sources, values),)
 
     outputs = Outputs(("one", "two"), ("1", "2"), {"transformer": (("12345", "1"),)})
     files = write_report(record, tmp_path, outputs=outputs)

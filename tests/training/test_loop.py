@@ -2,7 +2,7 @@
 
 import copy
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -79,6 +79,10 @@ def run(
     return model, outcome
 
 
+def assert_weights(model: Seq2Seq, expected: dict[str, Tensor]) -> None:
+    assert all(torch.equal(weight, expected[name]) for name, weight in model.state_dict().items())
+
+
 def gradients(config: TrainingConfig, group: list[Batch], model_config: EncoderDecoderConfig) -> tuple[Any, ...]:
     """The loss, the tokens and the gradients of the first step."""
     model = build(model_config, vocab_size=VOCAB, pad_id=0, seed=0).double()
@@ -134,8 +138,7 @@ def test_the_best_weights_are_kept_by_exact_match_and_then_by_loss(exact: tuple[
         losses = [report.valid_loss for report in outcome.reports]
         best = losses.index(min(losses))
     assert outcome.best == outcome.reports[best]
-    kept = model.state_dict()
-    assert all(torch.equal(kept[name], watcher.validated_weights[best][name]) for name in kept)
+    assert_weights(model, watcher.validated_weights[best])
     assert watcher.best[best]
     assert not any(watcher.best[best + 1 :])
     assert not model.training
@@ -160,8 +163,7 @@ def test_an_interrupt_ends_it_and_the_best_weights_are_there(steps: int) -> None
     assert len(outcome.reports) == (steps > 6)
     assert (outcome.best is None) == (steps < 6)
     if outcome.best is not None:
-        kept = model.state_dict()
-        assert all(torch.equal(kept[name], watcher.validated_weights[0][name]) for name in kept)
+        assert_weights(model, watcher.validated_weights[0])
     assert not model.training
     assert outcome.seconds > 0
 
@@ -210,9 +212,7 @@ def test_the_share_of_padding_is_that_of_the_batches() -> None:
 
 @pytest.mark.parametrize("model_config", [TRANSFORMER, RNN])
 @pytest.mark.parametrize("change", [{}, {"label_smoothing": 0.1}, {"r_drop": 0.7}])
-def test_accumulated_batches_are_one_large_batch(
-    close: Close, model_config: EncoderDecoderConfig, change: dict[str, Any]
-) -> None:
+def test_accumulated_batches_are_a_large_one(close: Close, model_config: Any, change: dict[str, Any]) -> None:
     config = TrainingConfig(clip_norm=0.0, **change)
     data = examples(11)
     parts = [data[:5], data[5:6], data[6:]]  # of unlike sizes and lengths: tokens count, not batches
@@ -244,9 +244,7 @@ def test_the_last_step_is_max_steps_in_whatever_epoch() -> None:
         (None, 6, [(1, 6)]),
     ],
 )
-def test_validations_come_every_so_many_steps_and_after_the_last(
-    every: int | None, steps: int | None, expected: list[tuple[int, int]]
-) -> None:
+def test_validations_come_every_so_many_steps_and_after_the_last(every: Any, steps: Any, expected: Any) -> None:
     _, outcome = run(TrainingConfig(epochs=2, max_steps=steps, batch_size=4, validate_every=every))
     assert [(report.epoch, report.step) for report in outcome.reports] == expected
 
@@ -255,17 +253,14 @@ def test_validations_come_every_so_many_steps_and_after_the_last(
     ("scores", "patience", "validations"),
     [((1, 2, 3, 4, 5), 1, 5), ((1, 3, 2, 4, 5), 1, 3), ((1, 3, 2, 4, 5), 2, 5), ((5, 4, 3, 2, 1), 3, 4)],
 )
-def test_patience_counts_validations_without_better_weights(
-    scores: tuple[int, ...], patience: int, validations: int
-) -> None:
+def test_patience_counts_validations_in_vain(scores: tuple[int, ...], patience: int, validations: int) -> None:
     watcher = Watcher()
     model, outcome = run(TrainingConfig(epochs=5, batch_size=8, patience=patience), watcher=watcher, scores=scores)
     assert len(outcome.reports) == validations
     assert outcome.status == ("finished" if validations == 5 else "stopped early")
     best = scores.index(max(scores[:validations]))
     assert outcome.best == outcome.reports[best]
-    kept = model.state_dict()
-    assert all(torch.equal(kept[name], watcher.validated_weights[best][name]) for name in kept)
+    assert_weights(model, watcher.validated_weights[best])
 
 
 def test_the_moving_average_is_what_is_validated_and_kept(close: Close) -> None:
@@ -308,7 +303,7 @@ def test_the_mean_of_the_last_is_what_is_validated_and_kept(
         taken = at_validation[max(0, number + 1 - window) : number + 1]
         for name, weight in watcher.validated_weights[number].items():
             close(weight, sum(one[name] for one in taken) / len(taken))  # type: ignore[arg-type]  # sum() may be 0 for mypy
-    assert all(torch.equal(weight, watcher.validated_weights[-1][name]) for name, weight in model.state_dict().items())
+    assert_weights(model, watcher.validated_weights[-1])
 
 
 @pytest.mark.parametrize("large", [4096, 1])  # from how many tokens on the logits are not there all at once
@@ -362,7 +357,7 @@ def test_warmup_steps_go_before_the_share() -> None:
 def test_a_stream_that_ends_begins_the_next_epoch() -> None:
     asked: list[int] = []
 
-    def epoch(number: int) -> Iterator[Example]:
+    def epoch(number: int) -> Iterable[Example]:
         asked.append(number)
         return iter(examples(seed=number))
 
