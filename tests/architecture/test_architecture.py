@@ -259,7 +259,7 @@ MAIN = "from selfattn.cli.main import main\n"
 OTHERS = (
     "selfattn.claims selfattn.comparison selfattn.data selfattn.report selfattn.results selfattn.runs selfattn.tasks "
 )
-TOKENIZER = str(PACKAGE.parent / "tests/fixtures/formats/tokenizer-char")
+CHAR = str(PACKAGE.parent / "tests/fixtures/formats/tokenizer-char")
 # A program, and the modules that it does not load.
 NOT_LOADED: dict[str, tuple[str, str]] = {
     "the package": (
@@ -267,7 +267,7 @@ NOT_LOADED: dict[str, tuple[str, str]] = {
         "torch numpy datasets jinja2 cyclopts rich babel safetensors pydantic"),
     "configurations": ("import selfattn.models.families", "torch"),
     "a tokenizer": (
-        f"import selfattn.cli.tokenizer\nfrom selfattn.tokenizers.load import load_tokenizer\nload_tokenizer({TOKENIZER!r})",
+        f"import selfattn.cli.tokenizer\nfrom selfattn.tokenizers.load import load_tokenizer as load\nload({CHAR!r})",
         "torch sentencepiece"),
     "predicting: no compiler, no statistics, no results": (
         f"import selfattn; selfattn.load({str(RUN)!r}).predict(['May 1, 2001'], beam=2)",
@@ -276,7 +276,7 @@ NOT_LOADED: dict[str, tuple[str, str]] = {
         "selfattn.results.quality selfattn.results.record selfattn.evaluation.attention selfattn.evaluation.metrics"),
     "help and lists": (
         f"{MAIN}for words in {COMMANDS!r}: main(words.split())", "torch numpy babel jinja2 safetensors pydantic"),
-    "a command's help": (f"{MAIN}main(['predict', '--help'])", f"{OTHERS} selfattn.training.config selfattn.cli.tokenizer"),
+    "a command": (f"{MAIN}main(['predict', '--help'])", f"{OTHERS} selfattn.training.config selfattn.cli.tokenizer"),
     "help": (f"{MAIN}main(['--help'])", f"{OTHERS} selfattn.training.config selfattn.models selfattn.tokenizers"),
 }  # fmt: skip
 

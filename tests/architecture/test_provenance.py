@@ -26,9 +26,8 @@ def commits() -> tuple[str, ...]:
     if not (ROOT / ".git").exists():
         pytest.skip("not a checkout")
     git = ["git", "-C", str(ROOT)]
-    shallow = subprocess.run(
-        [*git, "rev-parse", "--is-shallow-repository"], capture_output=True, text=True, check=False
-    )
+    command = [*git, "rev-parse", "--is-shallow-repository"]
+    shallow = subprocess.run(command, capture_output=True, text=True, check=False)
     if shallow.stdout.strip() != "false":
         pytest.skip("a shallow clone has no history")
     log = subprocess.run([*git, "log", "--format=%H"], capture_output=True, text=True, check=True)

@@ -86,9 +86,8 @@ def test_links_become_absolute(release: ModuleType, tmp_path: Path) -> None:
 def test_the_source_archive_has_what_the_readme_names(release: ModuleType, tmp_path: Path) -> None:
     pytest.importorskip("build.__main__", reason="needs the extra [dev]")  # not a folder of that name
     tree = tmp_path / "tree"
-    skipped = shutil.ignore_patterns(
-        ".git", ".mypy_cache", ".ruff_cache", "__pycache__", "*.egg-info", "build", "shared"
-    )
+    names = ".git .mypy_cache .ruff_cache __pycache__ *.egg-info build shared"
+    skipped = shutil.ignore_patterns(*names.split())
     shutil.copytree(ROOT, tree, symlinks=True, ignore=skipped)
     named = {link.partition("#")[0] for link in LINK.findall((tree / "README.md").read_text(encoding="utf-8"))}
     release.prepare(tree, ADDRESS, "v0.1.0")
@@ -98,7 +97,7 @@ def test_the_source_archive_has_what_the_readme_names(release: ModuleType, tmp_p
     with tarfile.open(archive) as file:
         names = {name.partition("/")[2] for name in file.getnames()}
     wanted = {name for name in named if name and not name.startswith("https://")}
-    assert {name for name in wanted if name not in names} == set()
+    assert wanted <= names
     assert {"constraints.txt", "tests/conftest.py", "docs/index.md"} <= names
     pytest.importorskip("twine", reason="needs the extra [dev]")
     subprocess.run([sys.executable, "-m", "twine", "check", "--strict", str(archive)], check=True, capture_output=True)
@@ -111,9 +110,8 @@ SMALL = "--quick --test-items 20 --epochs 1 --items-per-epoch 320 --validation-i
 
 def done(*command: object, at: Path) -> str:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-    found = subprocess.run(
-        list(map(str, command)), cwd=at, env=environment, capture_output=True, text=True, check=False
-    )
+    words = [str(word) for word in command]
+    found = subprocess.run(words, cwd=at, env=environment, capture_output=True, text=True, check=False)
     assert found.returncode == 0, found.stdout + found.stderr
     return found.stdout
 
@@ -157,10 +155,8 @@ def test_the_wheel_does_the_main_job(tmp_path: Path) -> None:
     own = done(programs / "python", "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", at=empty).strip()
     # What it depends on is that of these tests; its own files come first.
     Path(own, "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n", encoding="utf-8")
-    assert (
-        Path(own)
-        in Path(done(programs / "python", "-c", "import selfattn; print(selfattn.__file__)", at=empty)).parents
-    )
+    imported = done(programs / "python", "-c", "import selfattn; print(selfattn.__file__)", at=empty)
+    assert Path(own) in Path(imported).parents
     program = programs / "selfattn"
     assert "compare" in done(program, "--help", at=empty)
     assert "transformer" in done(program, "models", at=empty)

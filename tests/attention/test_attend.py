@@ -58,9 +58,7 @@ class TestShapes:
     @pytest.mark.parametrize("causal", [False, True])
     @pytest.mark.parametrize("sizes", [(2, 5, 0), (2, 0, 7), (0, 5, 7)], ids=str)
     @pytest.mark.parametrize("name", ["dot", "concat", "location"])
-    def test_nothing_to_ask_or_to_see(
-        self, name: str, sizes: tuple[int, int, int], causal: bool, need_weights: bool
-    ) -> None:
+    def test_empty_inputs(self, name: str, sizes: tuple[int, int, int], causal: bool, need_weights: bool) -> None:
         b, i, j = sizes
         query = torch.randn(b, 3, i, 11, requires_grad=True)
         key, value = torch.randn(b, 3, j, 11, requires_grad=True), torch.randn(b, 3, j, 13, requires_grad=True)
@@ -137,9 +135,7 @@ class TestWhichPath:
 
     @pytest.mark.parametrize("need_weights", [False, True])
     @pytest.mark.parametrize("name", SCORES)
-    def test_dot_products_are_fused_unless_the_weights_are_wanted(
-        self, name: str, need_weights: bool, kernel: list[dict[str, Any]]
-    ) -> None:
+    def test_dot_products_alone_are_fused(self, name: str, need_weights: bool, kernel: list[dict[str, Any]]) -> None:
         x = torch.randn(2, 3, 5, 8)
         attend(x, x, x, score=make_score(name, 8, 8), need_weights=need_weights)
         assert len(kernel) == (name in ("dot", "scaled_dot", "general") and not need_weights)

@@ -29,9 +29,7 @@ class TestSinusoidal:
 class TestRotary:
     @pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
     @pytest.mark.parametrize(("width", "base"), [(2, 10000.0), (6, 10000.0), (10, 500.0)])
-    def test_turning_is_multiplying_complex_numbers(
-        self, width: int, base: float, dtype: torch.dtype, close: Close
-    ) -> None:
+    def test_turning_is_a_complex_product(self, width: int, base: float, dtype: torch.dtype, close: Close) -> None:
         x, positions = torch.randn(2, 3, 5, width, dtype=dtype), torch.tensor([0, 1, 2, 17, 400])
         frequencies = torch.tensor([base ** (-2 * k / width) for k in range(width // 2)], dtype=torch.float64)
         turns = torch.polar(torch.ones(5, width // 2).double(), torch.outer(positions.double(), frequencies))

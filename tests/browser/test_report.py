@@ -4,7 +4,6 @@ One file, so that one worker opens one browser for it.
 """
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -50,9 +49,7 @@ def test_the_language_can_be_switched(browser: Any) -> None:
 @pytest.mark.parametrize(
     ("fragment", "locale", "lang"), [("#ko", "en-US", "ko"), ("", "ko-KR", "ko"), ("#en", "ko-KR", "en")]
 )
-def test_it_opens_in_the_language_of_its_address_or_of_the_reader(
-    browser: Any, fragment: str, locale: str, lang: str
-) -> None:
+def test_it_opens_in_the_language_of_its_address_or_reader(browser: Any, fragment: str, locale: str, lang: str) -> None:
     script = f"Object.defineProperty(navigator, 'language', {{value: '{locale}'}})"
     added = browser.command("Page.addScriptToEvaluateOnNewDocument", source=script)["identifier"]
     browser.open(fragment=fragment)
@@ -119,9 +116,7 @@ def test_the_command_can_be_copied(browser: Any) -> None:
 
 
 @pytest.mark.parametrize(("lang", "dark", "width", "view"), [("en", False, 1280, "map"), ("ko", True, 400, "lines")])
-def test_axe_has_nothing_to_object_to(
-    browser: Any, violations: Callable[[], list[str]], lang: str, dark: bool, width: int, view: str
-) -> None:
+def test_axe_has_no_objection(browser: Any, violations: Any, lang: str, dark: bool, width: int, view: str) -> None:
     browser.open("rich", lang=lang, width=width, dark=dark)
     browser.run(OPEN_DETAILS)
     browser.choose(f"input[name=view][value={view}]")
@@ -129,7 +124,7 @@ def test_axe_has_nothing_to_object_to(
     assert violations() == []
 
 
-def test_the_committed_page_of_the_claims_is_accessible(browser: Any, violations: Callable[[], list[str]]) -> None:
+def test_the_committed_page_of_the_claims_is_accessible(browser: Any, violations: Any) -> None:
     browser.show(Path(__file__).resolve().parents[2] / "docs" / "results" / "claims" / "claims.html")
     for lang, width in (("en", 1280), ("ko", 400)):
         browser.resize(width)

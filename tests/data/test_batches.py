@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from selfattn.data.batches import Batch, batches, collate, stream_batches
+from selfattn.data.batches import batches, collate, stream_batches
 from selfattn.data.pairs import Example, Examples, Pair, encode_pairs, encode_together
 from selfattn.data.splits import next_items
 from selfattn.tokenizers.listed import CharTokenizer
@@ -20,11 +20,8 @@ def lengths(*sizes: tuple[int, int]) -> list[Example]:
     return [Example([5] * source, [6] * target) for source, target in sizes]
 
 
-def deal(
-    examples: list[Example], seed: int | None = 0, *, batch_size: int | None = None, max_tokens: int | None = None
-) -> list[Batch]:
-    generator = None if seed is None else torch.Generator().manual_seed(seed)
-    return list(batches(examples, batch_size=batch_size, max_tokens=max_tokens, generator=generator))
+def dealt(examples: list[Example], **bounds: int) -> list[list[int]]:
+    return [batch.indices for batch in batches(examples, **{"batch_size": None, "max_tokens": None} | bounds)]
 
 
 def test_a_target_has_at_least_one_id() -> None:
@@ -35,16 +32,16 @@ def test_a_target_has_at_least_one_id() -> None:
 def test_the_token_bound_counts_padding_on_both_sides() -> None:
     # Two rows of (3 + 2) ids: 10. A third row would make three of (4 + 2): 18.
     examples = lengths((3, 2), (1, 1), (4, 2), (4, 1), (1, 2))
-    assert [batch.indices for batch in deal(examples, None, max_tokens=10)] == [[0, 1], [2], [3], [4]]
-    assert [batch.indices for batch in deal(examples, None, max_tokens=17)] == [[0, 1], [2, 3], [4]]
-    assert [batch.indices for batch in deal(examples, None, max_tokens=18)] == [[0, 1, 2], [3, 4]]
-    assert [batch.indices for batch in deal(examples, None, max_tokens=18, batch_size=2)] == [[0, 1], [2, 3], [4]]
+    assert dealt(examples, max_tokens=10) == [[0, 1], [2], [3], [4]]
+    assert dealt(examples, max_tokens=17) == [[0, 1], [2, 3], [4]]
+    assert dealt(examples, max_tokens=18) == [[0, 1, 2], [3, 4]]
+    assert dealt(examples, max_tokens=18, batch_size=2) == [[0, 1], [2, 3], [4]]
 
 
 @pytest.mark.parametrize("bounds", [{}, {"batch_size": 0}, {"max_tokens": -1}, {"batch_size": 4, "max_tokens": 0}])
 def test_bad_bounds_are_refused_at_once(bounds: dict[str, int]) -> None:
     with pytest.raises(ValueError, match=r"batch_size|max_tokens"):
-        deal(lengths((1, 1)), **bounds)
+        dealt(lengths((1, 1)), **bounds)
 
 
 def example(number: int) -> Example:
@@ -56,12 +53,12 @@ def examples(count: int) -> Iterator[Example]:
     return map(example, range(count))
 
 
-def chance(seed: int = 0) -> torch.Generator:
+def chance_of(seed: int) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
 
 
 def test_every_example_comes_once_and_no_batch_exceeds_its_bounds() -> None:
-    stream = list(stream_batches(examples(1009), batch_size=23, max_tokens=500, buffer=211, generator=chance()))
+    stream = list(stream_batches(examples(1009), batch_size=23, max_tokens=500, buffer=211, generator=chance_of(0)))
     assert sorted(index for batch in stream for index in batch.indices) == list(range(1009))
     for batch in stream:
         assert len(batch.indices) <= 23
@@ -82,7 +79,7 @@ def test_no_more_than_the_window_is_read_ahead() -> None:
             yield item
 
     dealt = 0
-    stream = stream_batches(counted(), max_tokens=400, buffer=101, generator=chance())
+    stream = stream_batches(counted(), max_tokens=400, buffer=101, generator=chance_of(0))
     for batch in stream:
         assert read - dealt <= 101
         dealt += len(batch.indices)
@@ -95,9 +92,8 @@ def test_passes_have_every_item_once_and_go_on_where_they_were_left() -> None:
     passes = next_items(items, 106, start=0, seed=3)
     assert sorted(passes[:53]) == sorted(passes[53:]) == [*items]
     assert passes[:53] != passes[53:]
-    assert [number for start in range(0, 106, 17) for number in next_items(items, 17, start=start, seed=3)][
-        :106
-    ] == passes
+    parts = (next_items(items, 17, start=start, seed=3) for start in range(0, 106, 17))
+    assert [number for part in parts for number in part][:106] == passes
     assert next_items(items, 53, start=0, seed=4) != passes[:53]
 
 
@@ -121,11 +117,8 @@ def test_examples_in_arrays_give_the_same_batches_in_less_memory() -> None:
         with pytest.raises(IndexError):
             together[len(plain)]
         options: dict[str, Any] = {"batch_size": 32, "max_tokens": 900}
-        for before, after in zip(
-            batches(plain, **options, generator=torch.Generator().manual_seed(1)),
-            batches(together, **options, generator=torch.Generator().manual_seed(1)),
-            strict=True,
-        ):
+        ways = (batches(examples, **options, generator=chance_of(1)) for examples in (plain, together))
+        for before, after in zip(*ways, strict=True):
             assert before.indices == after.indices
             assert torch.equal(before.source, after.source)
             assert torch.equal(before.target_out, after.target_out)

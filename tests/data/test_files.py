@@ -65,18 +65,17 @@ def test_parallel_files_go_line_by_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "columns", "found"),
+    ("name", "content", "found"),
     [
-        ("a.tsv", "a\tb\nc\n\ng\th\n", None, [BadRecord(2, "1 column(s), not 2")]),
-        ("a.csv", "source,target\na,b\nd,e,f\n", None, [BadRecord(3, "3 column(s), not 2")]),
-        ("a.txt", "a_b\nc\n\nd_e\n", None, [BadRecord(2, "no separator (_) between input and target")]),
-        ("a.csv", 'source,target\n"a"x,b\nc,d\n', None, [BadRecord(2, "',' expected after '\"'")]),
-        ("a.csv", 'source,target\na,b\n"c,d\ne,f\n', None, [BadRecord(3, "unexpected end of data", lines=2)]),
+        ("a.tsv", "a\tb\nc\n\ng\th\n", [BadRecord(2, "1 column(s), not 2")]),
+        ("a.csv", "source,target\na,b\nd,e,f\n", [BadRecord(3, "3 column(s), not 2")]),
+        ("a.txt", "a_b\nc\n\nd_e\n", [BadRecord(2, "no separator (_) between input and target")]),
+        ("a.csv", 'source,target\n"a"x,b\nc,d\n', [BadRecord(2, "',' expected after '\"'")]),
+        ("a.csv", 'source,target\na,b\n"c,d\ne,f\n', [BadRecord(3, "unexpected end of data", lines=2)]),
         (
             "a.jsonl",
             '{"source": "a", "target": "b"}\n{"source": "a"\n[1]\n{"source": "a"}\n{"source": 1, "target": "b"}\n'
             f'{"[" * 100_000}\n{{"source": {"9" * 5000}}}\n',
-            None,
             [
                 BadRecord(2, "not valid JSON (Expecting ',' delimiter)"),
                 BadRecord(3, "not a JSON object"),
@@ -88,10 +87,8 @@ def test_parallel_files_go_line_by_line(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_broken_records_are_told_apart(
-    tmp_path: Path, name: str, content: str, columns: tuple[str, str] | None, found: list[BadRecord]
-) -> None:
-    records = list(PairFiles((write(tmp_path / name, content),), columns).records())
+def test_broken_records_are_told_apart(tmp_path: Path, name: str, content: str, found: list[BadRecord]) -> None:
+    records = list(PairFiles((write(tmp_path / name, content),)).records())
     assert [record for record in records if isinstance(record, BadRecord)] == found
 
 
@@ -133,18 +130,12 @@ TSV = "".join(f"{source}\t{target}\n" for source, target in TEXTS)
         ("named.tsv", "English\tGerman\n" + TSV, ("English", "German")),
         ("a.txt", "#separator:tab\n#html:false\n" + TSV, None),
         ("b.txt", "#separator:Comma\n#guid column:1\n" + "".join(f'7,"{a}",{b}\n' for a, b in TEXTS), None),
-        (
-            "c.txt",
-            "#separator:tab\n#columns:Tags\tDe\tEn\n" + "".join(f"x\t{b}\t{a}\n" for a, b in TEXTS),
-            ("En", "De"),
-        ),
+        ("c.txt", "#separator:tab\n#columns:x\tDe\tEn\n" + "".join(f"x\t{b}\t{a}\n" for a, b in TEXTS), ("En", "De")),
         ("fast.align", TSV.replace("\t", " ||| "), None),
         ("upper.JSONL", "".join(f'{{"source": "{a}", "target": "{b}"}}\n' for a, b in TEXTS), None),
     ],
 )
-def test_separators_headings_and_endings_are_understood(
-    tmp_path: Path, name: str, data: str, columns: tuple[str, str] | None
-) -> None:
+def test_separators_headings_and_endings_are_understood(tmp_path: Path, name: str, data: str, columns: Any) -> None:
     assert read_pairs(write(tmp_path / name, data), columns=columns) == PAIRS
 
 
@@ -187,25 +178,20 @@ PARTS = {
 }
 
 
-def write_all(folder: Path, contents: dict[str, str]) -> list[Path]:
-    for name, content in contents.items():
-        (folder / name).parent.mkdir(exist_ok=True)
-        (folder / name).write_text(content, encoding="utf-8")
-    return [folder / name for name in contents]
-
-
 @pytest.mark.parametrize("second", PARTS)
 @pytest.mark.parametrize("first", PARTS)
 def test_files_that_hold_pairs_are_one_corpus(tmp_path: Path, first: str, second: str) -> None:
-    names = ("part1" + first.format(n=1), "part2" + second.format(n=2))
-    contents = {names[0]: PARTS[first].format(n=1), names[1]: PARTS[second].format(n=2)}
-    pairs = read_pairs(*write_all(tmp_path, contents))
+    paths = [
+        write(tmp_path / f"part{n}{ending.format(n=n)}", PARTS[ending].format(n=n))
+        for n, ending in enumerate((first, second), 1)
+    ]
+    pairs = read_pairs(*paths)
     assert list(dict.fromkeys(pairs)) == [Pair("Go1.", "Va1 !"), Pair("Go2.", "Va2 !")]
 
 
 def test_pairs_of_files_are_one_corpus_and_places_name_their_file(tmp_path: Path) -> None:
     contents = {"a.en": "Go.\nHi.\n", "a.de": "Los.\n \n", "b.en.txt": "Run!\n", "b.de.txt": "Lauf!\n"}
-    paths = write_all(tmp_path, contents)
+    paths = [write(tmp_path / name, content) for name, content in contents.items()]
     corpus = {"train": paths, "valid": paths[:2], "test": paths[:2]}
     files = {name: PairFiles(tuple(part)) for name, part in corpus.items()}
     splits = read_corpus(files, ("en", "de"), cleaning=CleaningOptions(overlap=False))
@@ -214,8 +200,8 @@ def test_pairs_of_files_are_one_corpus_and_places_name_their_file(tmp_path: Path
 
 
 def test_texts_with_stray_tabs_and_braces_are_sides_if_their_names_say_so(tmp_path: Path) -> None:
-    paths = write_all(tmp_path, {"a.en": "a\tb\n{c\nd_e\n", "a.de": "{}\n2\n3\n"})
-    assert [tuple(file.path for file in group) for group in PairFiles(tuple(paths)).groups] == [tuple(paths)]
+    paths = write(tmp_path / "a.en", "a\tb\n{c\nd_e\n"), write(tmp_path / "a.de", "{}\n2\n3\n")
+    assert [tuple(file.path for file in group) for group in PairFiles(paths).groups] == [paths]
 
 
 TAGGED = [("a", "1", "x"), ("b", "2", ""), ("c", "3", " y ")]
@@ -225,8 +211,7 @@ TAGGED_PAIRS = [Pair("a", "1", "x"), Pair("b", "2"), Pair("c", "3", "y")]
 
 
 def table(path: Path, rows: list[tuple[str, ...]], separator: str = "\t") -> Path:
-    path.write_text("".join(separator.join(row) + "\n" for row in rows), "utf-8")
-    return path
+    return write(path, "".join(separator.join(row) + "\n" for row in rows))
 
 
 def test_a_tag_is_read_by_name_and_by_number(tmp_path: Path) -> None:
@@ -256,21 +241,19 @@ def test_a_name_stands_before_the_first_file_of_its_set(tmp_path: Path, monkeypa
 
 def test_lines_of_scan_are_pairs(tmp_path: Path) -> None:
     lines = "IN: run twice OUT: I_RUN I_RUN\nIN: run OUT: I_RUN\n"
-    (tmp_path / "tasks.txt").write_text(lines, "utf-8")
-    (tmp_path / "more.txt").write_text(lines + "IN: walk OUT: I_WALK\n", "utf-8")
+    path, more = write(tmp_path / "a.txt", lines), write(tmp_path / "b.txt", lines + "IN: walk OUT: I_WALK\n")
     pairs = [Pair("run twice", "I_RUN I_RUN"), Pair("run", "I_RUN")]
-    assert read_pairs(tmp_path / "tasks.txt") == pairs
-    assert read_pairs(tmp_path / "tasks.txt", tmp_path / "more.txt") == [*pairs, *pairs, Pair("walk", "I_WALK")]
+    assert read_pairs(path) == pairs
+    assert read_pairs(path, more) == [*pairs, *pairs, Pair("walk", "I_WALK")]
 
 
 def corpus(folder: Path, **options: Any) -> Any:
     rows = [(f"s{n}", f"t{n}") for n in range(300)]
     tagged = [(f"v{n}", f"w{n}", "even" if n % 2 == 0 else "odd") for n in range(60)]
     files: Any = {"data": (table(folder / "train.tsv", [*rows, ("v50", "other")]),)}
-    files["valid"] = (table(folder / "valid.tsv", rows[:5] and [(f"x{n}", f"y{n}") for n in range(9)]),)
-    table(folder / "a.tsv", tagged[:40])
-    table(folder / "b.tsv", tagged[40:])
-    files["test"] = (f"iid={folder / 'a.tsv'}", f"gen={folder / 'b.tsv'}")
+    files["valid"] = (table(folder / "valid.tsv", [(f"x{n}", f"y{n}") for n in range(9)]),)
+    first, second = table(folder / "a.tsv", tagged[:40]), table(folder / "b.tsv", tagged[40:])
+    files["test"] = (f"iid={first}", f"gen={second}")
     return Translation(target="und", source="und", tag="3", **files | options)
 
 
@@ -315,20 +298,17 @@ def count_opens() -> Counter[str]:
     return OPENED
 
 
-def parallel(folder: Path, name: str, start: int, stop: int, ending: str = "") -> tuple[Path, Path]:
-    paths = (folder / f"{name}.en{ending}", folder / f"{name}.de{ending}")
-    for side, path in enumerate(paths):
-        path.write_text("".join(f"{texts[side]}\n" for texts in TEXTS[start:stop]), encoding="utf-8")
-    return paths
+def parallel(folder: Path, name: str, texts: list[tuple[str, str]]) -> tuple[Path, ...]:
+    sides = zip(("en", "de"), zip(*texts, strict=True), strict=True)
+    return tuple(
+        write(folder / f"{name}.{language}", "".join(f"{text}\n" for text in side)) for language, side in sides
+    )
 
 
 @pytest.mark.parametrize("streaming", [False, True])
 def test_each_file_of_a_corpus_is_opened_twice_before_training(tmp_path: Path, streaming: bool) -> None:
-    parts = {
-        "data": parallel(tmp_path, "train", 0, 280),
-        "valid": parallel(tmp_path, "valid", 280, 290),
-        "test": parallel(tmp_path, "test", 290, 300),
-    }
+    rows = {"data": TEXTS[:280], "valid": TEXTS[280:290], "test": TEXTS[290:]}
+    parts = {name: parallel(tmp_path, name, texts) for name, texts in rows.items()}
     opened = count_opens()
     task = Translation(target="de", streaming=streaming, tokenizer="characters", keep_duplicates=False, **parts)
     task.recipe(quick=False)
@@ -341,8 +321,7 @@ def test_each_file_of_a_corpus_is_opened_twice_before_training(tmp_path: Path, s
 
 
 def test_dates_of_a_file_are_opened_twice(tmp_path: Path) -> None:
-    path = tmp_path / "a.csv"
-    path.write_text("source,target\n" + "".join(f"{a},{b}\n" for a, b in TEXTS), encoding="utf-8")
+    path = table(tmp_path / "a.csv", [("source", "target"), *TEXTS], ",")
     opened = count_opens()
     splits = Dates(data=path).splits(0)
     assert len(splits.test(None)) == 30
@@ -355,12 +334,8 @@ def test_files_record_themselves_and_are_known_again(tmp_path: Path, monkeypatch
     Path("a.tsv").write_text(text, encoding="cp1252")
     files = PairFiles((Path("a.tsv"),), ("en", "de"), "CP1252", "id")
     settings = json.loads(json.dumps(files.settings))
-    assert settings == {
-        "files": [{"path": "a.tsv", "sha256": LearnedFile.learn(Path("a.tsv"), "cp1252").sha256}],
-        "columns": ["en", "de"],
-        "encoding": "cp1252",
-        "tag": "id",
-    }
+    described = {"path": "a.tsv", "sha256": LearnedFile.learn(Path("a.tsv"), "cp1252").sha256}
+    assert settings == {"files": [described], "columns": ["en", "de"], "encoding": "cp1252", "tag": "id"}
     assert PairFiles.from_settings(settings) == files
     assert pickle.loads(pickle.dumps(files)) == files
     Path("b.tsv").write_bytes(Path("a.tsv").read_bytes())

@@ -42,9 +42,7 @@ def flat(tmp_path: Path) -> Path:
         (folder / language).mkdir(parents=True)
         columns = {"en": [en for en, _ in PAIRS], language: [f"{language} {ko}" for _, ko in PAIRS]}
         datasets.Dataset.from_dict(columns).to_parquet(folder / language / "train-00000.parquet")
-    configs = "".join(
-        f"- config_name: {language}\n  data_files: {language}/train-*.parquet\n" for language in ("ko", "fr")
-    )
+    configs = "".join(f"- config_name: {name}\n  data_files: {name}/train-*.parquet\n" for name in ("ko", "fr"))
     (folder / "README.md").write_text(f"---\nconfigs:\n{configs}---\n")
     return folder
 

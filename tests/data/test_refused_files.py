@@ -244,9 +244,7 @@ def test_texts_with_tags_in_them_are_texts(tmp_path: Path, text: str) -> None:
         ("これは文です\t二つ目の文だ\n", "cp932"),
     ],
 )
-def test_a_file_in_another_encoding_stops_a_training_and_is_read_if_it_is_named(
-    tmp_path: Path, text: str, encoding: str
-) -> None:
+def test_another_encoding_stops_a_training_and_is_read_if_it_is_named(tmp_path: Path, text: str, encoding: str) -> None:
     (path,) = write(tmp_path, {"a.tsv": ("plain\ttext\n" * 7 + text).encode(encoding) * 9})
     files = {"train": PairFiles((path,))}
     for read in (lambda: read_pairs(path), lambda: read_corpus(files, ("a", "b"), cleaning=CleaningOptions())):
@@ -275,10 +273,7 @@ def test_a_bad_line_is_left_out_but_not_a_tenth_of_the_file(tmp_path: Path) -> N
     ("data", "message"),
     [
         ("same\tgleich\n" * 500, r"\(500 read; duplicate: 499 \(first a\.tsv:2\); different sources: 1, targets: 1"),
-        (
-            "".join(f"{source}\tCC-BY\t{target}\n" for source, target in TEXTS),
-            r"of 60 pairs .* \(60 read; different sources: 60, targets: 1\)",
-        ),
+        (TSV.replace("\t", "\tCC-BY\t"), r"of 60 pairs .* \(60 read; different sources: 60, targets: 1\)"),
         ("a\t\tb\n" * 3, r"empty: 3 .*; a\.tsv: TSV, columns 1 and 2 of 3 "),
     ],
 )

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from selfattn.data.dates.source import EmbeddedDates, formats_of
 from selfattn.data.pairs import Pair, clean_text, plain_text, unclean, without_marks
 from selfattn.data.phrases import EmbeddedPhrases
-from selfattn.data.readers.pairs import read_pairs
 from selfattn.data.splits import EndlessSplits
 from selfattn.errors import UserError
 from selfattn.runs.evaluate import evaluate_run
@@ -100,15 +99,6 @@ def test_a_training_says_which_years_a_locale_does_not_cover() -> None:
     assert [note.partition(":")[0] for note in notes] == ["th_TH", "fa_IR", "ar_SA"]
     for note, calendar in zip(notes, ("Buddhist", "Persian", "Islamic"), strict=True):
         assert f"a model reads {calendar} years" in note
-
-
-def test_pairs_are_read_clean(tmp_path: Path) -> None:
-    path = tmp_path / "a.tsv"
-    path.write_text(" May 1 \t\ufeff05-01\x00\nMay\u00a02\u3000\t05-02 \n", "utf-8")
-    assert read_pairs(path) == [Pair("May 1", "05-01"), Pair("May\u00a02", "05-02")]
-    path.write_text("May 1\t\x00\n", "utf-8")
-    with pytest.raises(UserError, match="the source or the target is empty"):
-        read_pairs(path)
 
 
 def test_a_test_file_gives_the_same_with_and_without_its_name(tmp_path: Path) -> None:

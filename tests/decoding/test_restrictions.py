@@ -1,6 +1,7 @@
 """What outputs may not be and must have: forced beginnings, n-grams that may not repeat, words of a glossary."""
 
 import math
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -191,12 +192,11 @@ def test_predict_with_a_glossary(cli: Cli, runs: dict[str, Run], tmp_path: Path)
 def test_engines_have_a_glossary_or_refuse_it(runs: dict[str, Run], exported_run: Exported, engine: str) -> None:
     run, exported = runs["transformer"], exported_run("transformer", engine)
     glossary = Glossary({"May": "77"})
+    predict = partial(exported.predict, ["May 1"], beam=3, glossary=glossary)
     if engine == "ctranslate2":
         with pytest.raises(UserError, match="`glossary`: not for CTranslate2"):
-            exported.predict(["May 1"], beam=3, glossary=glossary)
+            predict()
     else:
-        assert exported.predict(["May 1"], beam=3, glossary=glossary) == run.predict(
-            ["May 1"], beam=3, glossary=glossary
-        )
+        assert predict() == run.predict(["May 1"], beam=3, glossary=glossary)
     with pytest.raises(SettingError, match="needs a beam"):
         run.predict(["May 1"], glossary=glossary)

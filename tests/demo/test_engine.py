@@ -253,17 +253,13 @@ def test_characters_that_a_vocabulary_lacks_get_their_plain_form_as_in_the_libra
 
 
 WRITTEN: dict[str, tuple[Any, Callable[..., str], list[str]]] = {
-    "words": (
-        WordTokenizer(["turn left", "t͡ɕʰ 2", "a  b"]),
-        plain_words,
-        ["turn  left", "turn\u00a0left 2", " a   b ", "２ t͡ɕʰ x y x", "\u2066left\u2069"],
-    ),
-    "letters": (
-        LetterTokenizer(["한국어 문장", "が", "é2"]),
-        plain_text,
-        ["간문", "국\u00a0２", "か\u3099e\u0301", "ệ"],
-    ),
-}
+    "words": (WordTokenizer(["turn left", "t͡ɕʰ 2", "a  b"]), plain_words, [
+        "turn  left", "turn\u00a0left 2", " a   b ", "２ t͡ɕʰ x y x", "\u2066left\u2069",
+    ]),
+    "letters": (LetterTokenizer(["한국어 문장", "が", "é2"]), plain_text, [
+        "간문", "국\u00a0２", "か\u3099e\u0301", "ệ",
+    ]),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", WRITTEN)
@@ -312,9 +308,7 @@ def test_subwords_of_hard_texts_are_those_of_the_library(ask_node: Ask, kind: An
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["unigram", "bpe"])
-def test_subwords_of_ten_thousand_sentences_are_those_of_the_library(
-    ask_node: Ask, kind: Any, shared_data: Callable[[str], Path]
-) -> None:
+def test_subwords_of_ten_thousand_sentences(ask_node: Ask, kind: Any, shared_data: Callable[[str], Path]) -> None:
     def lines(name: str) -> list[str]:
         return gzip.decompress(shared_data(name).read_bytes()).decode().split("\n")
 

@@ -49,9 +49,7 @@ def trained(runs: dict[str, Run], tmp_path_factory: pytest.TempPathFactory) -> d
         pytest.param("onnx", "subwords", marks=pytest.mark.slow),
     ],
 )
-def test_an_exported_run_answers_without_this_package(
-    engine: str, tokenizer: str, trained: dict[str, Run], tmp_path: Path
-) -> None:
+def test_an_export_answers_by_itself(engine: str, tokenizer: str, trained: dict[str, Run], tmp_path: Path) -> None:
     expected, code = export_and_decode(engine, tokenizer, trained, tmp_path)
     assert "\n".join(run_in(tmp_path, ALONE + code)) == expected
 

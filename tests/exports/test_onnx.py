@@ -43,11 +43,8 @@ def pair(request: pytest.FixtureRequest, runs: dict[str, Run], tmp_path_factory:
 
 def test_an_exported_run_answers_as_the_run(pair: list[Run], close: Close) -> None:
     assert not list(pair[1].path.rglob("*.safetensors"))
-    for options in (
-        DecodingOptions(),
-        DecodingOptions(beam=3, n_best=2, length_penalty=0.6),
-        DecodingOptions(sample=True, seed=7),
-    ):
+    search, drawing = DecodingOptions(beam=3, n_best=2, length_penalty=0.6), DecodingOptions(sample=True, seed=7)
+    for options in (DecodingOptions(), search, drawing):
         expected, found = (run.decode(TEXTS, options) for run in pair)
         assert [[one.text for one in own] for own in found] == [[one.text for one in own] for own in expected]
         scores = [[one.score for one in chain.from_iterable(outputs)] for outputs in (found, expected)]
@@ -94,12 +91,11 @@ def test_the_command_exports_and_predicts(pair: list[Run], cli: Cli, tmp_path: P
         (run.path, ["--out", exported.path], "choose another --out\n"),
         (run.path, ["--quantize", "int8", "--out", tmp_path / "c"], "--quantize is for ctranslate2"),
     ):
-        refused = cli("export", path, "--to", "onnx", *more)
-        assert (refused.code, message in refused.err) == (2, True)
+        assert message in cli("export", path, "--to", "onnx", *more).refusal()
     attention = cli("attention", exported.path, "1 May 1999")
     assert (attention.code, attention.out) == (0, cli("attention", run.path, "1 May 1999").out)
-    refused = cli("attention", exported.path, "1 May 1999", "--save", tmp_path / "map.json")
-    assert "needs gradients, which an export lacks; load the run itself" in refused.refusal()
+    refusal = cli("attention", exported.path, "1 May 1999", "--save", tmp_path / "map.json").refusal()
+    assert "needs gradients, which an export lacks; load the run itself" in refusal
 
 
 def test_heads_are_those_of_the_run(pair: list[Run]) -> None:
@@ -177,10 +173,8 @@ def test_a_language_model_continues(tmp_path: Path) -> None:
     text = tmp_path / "text.txt"
     animals, places = ("cat", "dog", "hen", "pig", "cow"), ("mat", "log", "hill", "wall")
     text.write_text("".join(f"the {animal} sat on the {place}\n" for animal in animals for place in places))
-    training = {"epochs": 1, "items_per_epoch": 64, "batch_size": 16, "validation_items": 4}
-    run = selfattn.train(
-        "lm", data=text, out=tmp_path / "run", set=("stack.dim=16", "stack.num_heads=2"), context=16, **training
-    )
+    training = {"epochs": 1, "items_per_epoch": 64, "batch_size": 16, "validation_items": 4, "context": 16}
+    run = selfattn.train("lm", data=text, out=tmp_path / "run", set=("stack.dim=16", "stack.num_heads=2"), **training)
     exported = load(run.export("onnx", tmp_path / "onnx"))
     for texts in (["the ", "", "the dog sat on"], [""]):
         assert exported.predict(texts) == run.predict(texts)

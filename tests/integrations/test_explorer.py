@@ -234,9 +234,7 @@ def quiet() -> None:
     transformers.logging.disable_progress_bar()
 
 
-def test_the_command_line_shows_the_layers_and_heads_that_are_chosen(
-    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_command_shows_chosen_layers_and_heads(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Before the weights are counted."""
     place, out, page = saved(tmp_path / "llama"), tmp_path / "map.json", tmp_path / "map.html"
     assert f"{TEXT}   (layer 1, mean of 2 heads)" in cli("attention", place, TEXT, "--layer", 1, "--save", page).out

@@ -89,10 +89,7 @@ ENDS = torch.tensor([0, 2, 5])
             {"cu_seq_lens_q": torch.tensor([2, 1, 5]), "cu_seq_lens_k": ENDS},
             "`cu_seq_lens_q` that does not rise from 0",
         ),
-        (
-            {"cu_seq_lens_q": torch.tensor([0, 2]), "cu_seq_lens_k": torch.tensor([0, 2])},
-            "`cu_seq_lens_q` that does not end at 5",
-        ),
+        (dict.fromkeys(("cu_seq_lens_q", "cu_seq_lens_k"), ENDS[:2]), "`cu_seq_lens_q` that does not end at 5"),
         *(
             ({name: value}, f"Layer of layer 3 hands over `{name}`.*'eager'")
             for name, value in (("block_indices", ENDS), ("temperature", 2.0), ("cache", object()), ("gate", True))

@@ -24,16 +24,10 @@ def random_case(seed: int) -> tuple[nn.MultiheadAttention, list[Tensor], dict[st
     is_self, is_batched, batch_first = choose.random() < 0.4, choose.random() < 0.8, choose.random() < 0.5
     kdim, vdim = (None, None) if is_self else (choose.choice([None, 5]), choose.choice([None, 7]))
     j = i if is_self else j
-    module = nn.MultiheadAttention(
-        d,
-        heads,
-        bias=choose.random() < 0.7,
-        add_bias_kv=choose.random() < 0.3,
-        add_zero_attn=choose.random() < 0.3,
-        kdim=kdim,
-        vdim=vdim,
-        batch_first=batch_first,
-    ).train(choose.random() < 0.5)
+    shares = {"bias": 0.7, "add_bias_kv": 0.3, "add_zero_attn": 0.3}
+    kinds = {name: choose.random() < share for name, share in shares.items()}
+    module = nn.MultiheadAttention(d, heads, **kinds, kdim=kdim, vdim=vdim, batch_first=batch_first)
+    module.train(choose.random() < 0.5)
     b = b if is_batched else 1
 
     def tensor(length: int, width: int) -> Tensor:
@@ -71,12 +65,11 @@ def test_results_and_gradients_are_pytorchs(first: int, close: Callable[[Tensor,
         if finite.all():
             expected.square().sum().backward()
             output.square().sum().backward()
-            for (name, parameter), (same, their_parameter) in zip(
-                ours.named_parameters(), theirs.named_parameters(), strict=True
-            ):
-                assert name == same
-                if their_parameter.grad is not None:
-                    close(parameter.grad, their_parameter.grad)
+            parameters, expected_parameters = dict(ours.named_parameters()), dict(theirs.named_parameters())
+            assert parameters.keys() == expected_parameters.keys()
+            for name, parameter in expected_parameters.items():
+                if parameter.grad is not None:
+                    close(parameters[name].grad, parameter.grad)
 
 
 def test_a_row_that_may_attend_to_nothing_gives_the_bias() -> None:
@@ -173,20 +166,14 @@ def test_a_nested_batch_has_weights_too(batch_first: bool, average: bool) -> Non
         module(nested, nested, nested, key_padding_mask=torch.zeros(2, 4, dtype=torch.bool))
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        {"key_padding_mask": torch.zeros(2, 4, dtype=torch.bool)},
-        {"key_padding_mask": torch.zeros(1, 5, dtype=torch.bool)},  # would be that of every text
-        {"attn_mask": torch.zeros(4, 5)},
-        {"attn_mask": torch.zeros(1, 5)},
-        {"attn_mask": torch.zeros(2, 5, 5)},  # as many as heads
-    ],
-)
-def test_a_mask_of_another_shape_is_refused(arguments: dict[str, Tensor]) -> None:
+@pytest.mark.parametrize(("name", "sizes"), [
+    ("key_padding_mask", (2, 4)), ("key_padding_mask", (1, 5)),  # the second would be that of every text
+    ("attn_mask", (4, 5)), ("attn_mask", (1, 5)), ("attn_mask", (2, 5, 5)),  # the last as many as heads
+])  # fmt: skip
+def test_a_mask_of_another_shape_is_refused(name: str, sizes: tuple[int, ...]) -> None:
     x = torch.randn(2, 5, 6)
     module = MultiheadAttention(6, 2, batch_first=True)
-    with pytest.raises(ValueError, match=f"MultiheadAttention: expected {next(iter(arguments))}"):
-        module(x, x, x, **arguments)
+    with pytest.raises(ValueError, match=f"MultiheadAttention: expected {name}"):
+        module(x, x, x, **{name: torch.zeros(sizes, dtype=torch.bool)})
     with pytest.raises(TypeError, match=r"as bool, True = hidden, or numbers, got torch\.uint8"):
         module(x, x, x, key_padding_mask=torch.zeros(2, 5, dtype=torch.uint8))

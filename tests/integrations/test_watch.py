@@ -45,6 +45,13 @@ def eager(model: Any, tokens: Tensor, sources: Tensor | None = None) -> dict[str
     return {"decoder": outputs.decoder_attentions, "cross": outputs.cross_attentions}
 
 
+def generated(model: Any, **options: Any) -> tuple[Any, Any]:
+    """What is kept while a model goes on from the prompt, and the tokens."""
+    with torch.no_grad(), watch(model) as seen:
+        tokens = model.generate(**{"inputs": PROMPT} | SEEN | options)
+    return seen, tokens
+
+
 SEARCHES: list[dict[str, Any]] = [
     {"num_beams": 3, "num_return_sequences": 2},
     {},
@@ -55,12 +62,9 @@ SEARCHES: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("search", SEARCHES)
 @pytest.mark.parametrize("family", ["Llama", "Gemma2", "T5"])
-def test_what_is_kept_while_generating_belongs_to_the_sequences_that_come_out(
-    family: str, search: dict[str, Any]
-) -> None:
+def test_what_is_kept_while_generating_belongs_to_what_comes_out(family: str, search: dict[str, Any]) -> None:
     model = made(family)
-    with torch.no_grad(), watch(model) as seen:
-        tokens = model.generate(PROMPT, **SEEN, **search)
+    seen, tokens = generated(model, **search)
     assert isinstance(tokens, Tensor), "what is returned is what is asked for"
     sources = PROMPT.repeat_interleave(len(tokens) // 2, dim=0) if family == "T5" else None
     expected = eager(model, tokens[:, :-1], sources)
@@ -74,8 +78,7 @@ def test_padding_of_the_prompt_is_hidden_and_has_no_position() -> None:
     model: Any = transformers.GPT2LMHeadModel(transformers.GPT2Config(**sizes)).eval()
     prompt = torch.tensor([[0, 0, 3, 5]])
     mask = (prompt != 0).long()
-    with torch.no_grad(), watch(model) as seen:
-        tokens = model.generate(prompt, attention_mask=mask, do_sample=False, max_new_tokens=5)
+    seen, tokens = generated(model, inputs=prompt, attention_mask=mask)
     expected = eager(model, tokens[:, 2:-1])["decoder"]
     for layer in seen.layers:
         torch.testing.assert_close(layer.weights[:, :, 2:, 2:], expected[layer.number])
@@ -90,8 +93,7 @@ def test_drafts_that_were_rejected_are_left_out(options: dict[str, Any]) -> None
     other = made("Gemma2")
     torch.nn.init.normal_(other.lm_head.weight)
     drafts = {"assistant_model": other} if "is_assisted" in options else options
-    with torch.no_grad(), watch(model) as seen:
-        tokens = model.generate(prompt, do_sample=False, max_new_tokens=12, **drafts)
+    seen, tokens = generated(model, inputs=prompt, attention_mask=torch.ones_like(prompt), **drafts)
     torch.testing.assert_close(seen.layers[1].weights, eager(model, tokens[:, :-1])["decoder"][1])
 
 
@@ -99,8 +101,7 @@ def test_drafts_that_were_rejected_are_left_out(options: dict[str, Any]) -> None
 def test_layers_that_read_the_keys_of_others_have_a_row_for_each_token(num_shared: int) -> None:
     """While generating, such a layer computes the last position of the prompt alone."""
     model = made("Gemma4", num_kv_shared_layers=num_shared)
-    with torch.no_grad(), watch(model) as seen:
-        tokens = model.generate(PROMPT, **SEEN)
+    seen, tokens = generated(model)
     expected = eager(model, tokens[:, :-1])["decoder"]
     for layer in seen.layers:
         torch.testing.assert_close(layer.weights, expected[layer.number])
@@ -113,8 +114,7 @@ def test_layers_that_read_the_keys_of_others_have_a_row_for_each_token(num_share
 
 def test_target_and_source_in_one_softmax_are_one_map() -> None:
     model = made("T5Gemma2")
-    with torch.no_grad(), watch(model) as seen:
-        tokens = model.generate(PROMPT, **SEEN)
+    seen, tokens = generated(model)
     expected = eager(model, tokens[:, :-1], PROMPT)
     for layer in seen.layers:
         torch.testing.assert_close(layer.weights.sum(-1), torch.ones(layer.weights.shape[:3]))

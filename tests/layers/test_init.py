@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import pytest
@@ -56,42 +57,30 @@ def gates(module: nn.LSTM | nn.GRU, parameter: Tensor) -> tuple[Tensor, ...]:
     return parameter.chunk(count)
 
 
-def check_recurrent_input(module: nn.LSTM | nn.GRU, name: str, weight: Tensor) -> None:
-    for gate in gates(module, weight):
-        is_xavier(gate)
-
-
-def check_recurrent_recurrent(module: nn.LSTM | nn.GRU, name: str, weight: Tensor) -> None:
-    for gate in gates(module, weight):
-        torch.testing.assert_close(gate @ gate.T, torch.eye(len(gate)), rtol=0, atol=1e-5)
-
-
-def check_recurrent_bias(module: nn.LSTM | nn.GRU, name: str, bias: Tensor) -> None:
+def check_recurrent(module: nn.LSTM | nn.GRU, name: str, parameter: Tensor) -> None:
     """The forget gate is the second; PyTorch adds two biases, so one of them holds the 1."""
-    for number, gate in enumerate(gates(module, bias)):
-        is_forget = isinstance(module, nn.LSTM) and number == 1 and name.startswith("bias_ih")
-        assert (gate == (1.0 if is_forget else 0.0)).all()
+    for number, gate in enumerate(gates(module, parameter)):
+        if name.startswith("weight_ih"):
+            is_xavier(gate)
+        elif name.startswith("weight_hh"):
+            torch.testing.assert_close(gate @ gate.T, torch.eye(len(gate)), rtol=0, atol=1e-5)
+        else:
+            is_forget = isinstance(module, nn.LSTM) and number == 1 and name.startswith("bias_ih")
+            assert (gate == float(is_forget)).all()
 
 
 def check_norm(module: nn.Module, name: str, parameter: Tensor) -> None:
-    assert (parameter == (1.0 if name == "weight" else 0.0)).all()
-
-
-def check_zero(module: nn.Module, name: str, parameter: Tensor) -> None:
-    assert (parameter == 0).all()
+    assert (parameter == float(name == "weight")).all()  # zero are the biases, of norms and of linear layers
 
 
 # One entry for each row of the docstring's table, in its order: the kinds of module, the names, what must hold.
-RECURRENT, NORMS = (nn.LSTM, nn.GRU), (nn.LayerNorm, nn.RMSNorm)
-ROWS: dict[str, tuple[tuple[type[nn.Module], ...], str, Callable[..., None]]] = {
-    "Linear.weight": ((nn.Linear,), "weight", lambda module, name, weight: is_xavier(weight)),
-    "Linear.bias": ((nn.Linear,), "bias", check_zero),
-    "Embedding.weight": ((nn.Embedding,), "weight", check_embedding),
-    "LSTM, GRU input weights": (RECURRENT, "weight_ih", check_recurrent_input),
-    "LSTM, GRU recurrent weights": (RECURRENT, "weight_hh", check_recurrent_recurrent),
-    "LSTM, GRU biases": (RECURRENT, "bias", check_recurrent_bias),
-    "LayerNorm, RMSNorm": (NORMS, "", check_norm),
-}
+ROWS: list[tuple[tuple[type[nn.Module], ...], str, Callable[..., None]]] = [
+    ((nn.Linear,), "weight", lambda module, name, weight: is_xavier(weight)),
+    ((nn.Linear,), "bias", check_norm),
+    ((nn.Embedding,), "weight", check_embedding),
+    ((nn.LSTM, nn.GRU), "", check_recurrent),
+    ((nn.LayerNorm, nn.RMSNorm), "", check_norm),
+]
 
 
 @pytest.mark.parametrize("name", CONFIGS)
@@ -104,7 +93,7 @@ def test_every_parameter_has_one_row_and_keeps_it(name: str) -> None:
             tied = isinstance(module, nn.Linear) and id(parameter) in embeddings
             rows = [
                 check
-                for kinds, prefix, check in ROWS.values()
+                for kinds, prefix, check in ROWS
                 if isinstance(module, kinds) and parameter_name.startswith(prefix)
             ]
             assert len(rows) == 1, f"{type(module).__name__}.{parameter_name}"
@@ -219,14 +208,11 @@ def test_every_position_is_among_the_parts() -> None:
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_a_model_and_its_shared_weights(variant: str) -> None:
-    usual, model = (make() for make in (lambda: _build(variant), lambda: filled(lambda: _build(variant))))
+    make = partial(build, VARIANTS[variant], vocab_size=7, seed=3)
+    usual, model = make(), filled(make)
     assert_same(tensors(model), tensors(usual))
     assert [name for name, _ in model.named_parameters()] == [name for name, _ in usual.named_parameters()]
     ids, mask = torch.tensor([[5, 6, 2]]), torch.ones(1, 3, dtype=torch.bool)
     model.eval()
     usual.eval()
     assert torch.equal(model(ids, ids, source_mask=mask), usual(ids, ids, source_mask=mask))
-
-
-def _build(variant: str) -> Any:
-    return build(VARIANTS[variant], vocab_size=7, seed=3)

@@ -127,9 +127,3 @@ def test_of_all_numbers_that_can_be_drawn_p_fall(p: float, fallen: int, drawn: l
     assert int((dropped == 0).sum()) == fallen
     assert dropped.sum().item() == pytest.approx(2**16)  # the mean is kept
     assert drawn == [(2**14, -(2**63), 2**63 - 1)]
-
-
-@pytest.mark.parametrize(("count", "draws"), [(1, 1), (4, 1), (5, 2), (8, 2)])
-def test_four_elements_share_a_number(count: int, draws: int, drawn: list[tuple[int, int, int]]) -> None:
-    Dropout(0.5)(torch.ones(count))
-    assert [numel for numel, _, _ in drawn] == [draws]

@@ -2,8 +2,7 @@
 
 import gzip
 import random
-from collections.abc import Callable
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -108,9 +107,8 @@ def test_the_test_keeps_its_level_and_counts_ties() -> None:
 
 def test_scores_and_intervals_by_hand() -> None:
     output, reference = ["a b c d e"], ["a b c d f"]
-    assert make_metric("bleu", "en").of(output, reference) == pytest.approx(
-        100 * (4 / 5 * 3 / 4 * 2 / 3 * 1 / 2) ** 0.25
-    )
+    bleu = make_metric("bleu", "en")
+    assert bleu.of(output, reference) == pytest.approx(100 * (4 / 5 * 3 / 4 * 2 / 3 * 1 / 2) ** 0.25)
     assert make_metric("ter", "en").of(output, reference) == pytest.approx(20)
     # chrF2 of "abcde" and "abcdf": of n-grams of 1 to 5 letters 4 of 5, 3 of 4, 2 of 3, 1 of 2 and 0 of 1 agree.
     assert make_metric("chrf", "en").of(output, reference) == pytest.approx(20 * (4 / 5 + 3 / 4 + 2 / 3 + 1 / 2))
@@ -118,7 +116,6 @@ def test_scores_and_intervals_by_hand() -> None:
     metric = make_metric("ter", "en")
     ((low, high),) = metric.tested([metric.counts(output * 20 + reference * 80, reference * 100)]).ends
     assert (low, high) == (pytest.approx(12 / 5, abs=0.21), pytest.approx(28 / 5, abs=0.21))
-    bleu = make_metric("bleu", "en")
     assert bleu.tested([bleu.counts(worse(1), SENTENCES)]).ends[0][1] <= 100
 
 
@@ -136,12 +133,8 @@ def noisy(texts: list[str], share: float, seed: int = 0) -> list[str]:
 @given(pairs)
 def test_scores_are_those_of_sacrebleu(texts: list[tuple[str, str]]) -> None:
     hypotheses, references = [list(side) for side in zip(*texts, strict=True)]
-    for metric, theirs in (
-        (Bleu("de"), BLEU(force=True)),
-        (Bleu("th"), BLEU(tokenize="char", force=True)),
-        (Chrf(), CHRF()),
-        (Ter(), TER()),
-    ):
+    ours = (Bleu("de"), Bleu("th"), Chrf(), Ter())
+    for metric, theirs in zip(ours, (BLEU(force=True), BLEU(tokenize="char", force=True), CHRF(), TER()), strict=True):
         expected = theirs.corpus_score(hypotheses, [references])
         assert metric.of(hypotheses, references) == pytest.approx(expected.score, rel=1e-12, abs=1e-12)
         assert metric.signature == str(theirs.get_signature())
@@ -156,9 +149,8 @@ def test_sums_over_any_choice_of_sentences_give_its_score(metric: SacrebleuMetri
     places = np.random.default_rng(0).integers(len(references), size=(17, 23))
     scores = metric.score(statistics[places].sum(axis=1))
     for row, score in zip(places, scores, strict=True):
-        alone = metric.sacrebleu.corpus_score(
-            metric.prepare([hypotheses[place] for place in row]), [metric.prepare([references[place] for place in row])]
-        )
+        chosen = (metric.prepare([texts[place] for place in row]) for texts in (hypotheses, references))
+        alone = metric.sacrebleu.corpus_score(next(chosen), [*chosen])
         assert score == pytest.approx(alone.score, rel=1e-12)
 
 
@@ -177,9 +169,7 @@ def test_the_signature_of_old_bleu_says_what_was_computed() -> None:
 
 
 @pytest.mark.parametrize("language", ["ko", "ja_JP"])
-def test_without_mecab_they_are_cut_into_characters_and_the_signature_says_so(
-    language: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_mecab_they_are_cut_into_characters(language: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("selfattn.evaluation.translation_metrics.find_spec", lambda name: None)
     assert bleu_tokeniser(language) == "char"
     assert "|tok:char|" in Bleu(language).signature
@@ -233,16 +223,10 @@ def test_what_moses_cannot_cut_has_no_old_score(monkeypatch: pytest.MonkeyPatch)
 MULTI30K_WORDS = {("test_2016_flickr", "en"): 12968, ("test_2017_mscoco", "de"): 5158, ("test_2017_mscoco", "fr"): 5710}
 
 
-def multi30k(shared_data: Callable[[str], Path], part: str, language: str) -> list[str]:
-    with gzip.open(shared_data(f"multi30k/{part}.{language}.gz"), "rt", encoding="utf-8") as file:
-        return file.read().removesuffix("\n").split("\n")
-
-
 @pytest.mark.parametrize(("part", "language"), MULTI30K_WORDS)
-def test_moses_tokens_are_as_many_as_in_the_tokenised_files(
-    shared_data: Callable[[str], Path], part: str, language: str
-) -> None:
-    tokens = moses_tokens(multi30k(shared_data, part, language), language=language)
+def test_moses_tokens_are_as_many_as_in_the_tokenised_files(shared_data: Any, part: str, language: str) -> None:
+    with gzip.open(shared_data(f"multi30k/{part}.{language}.gz"), "rt", encoding="utf-8") as file:
+        tokens = moses_tokens(file.read().removesuffix("\n").split("\n"), language=language)
     assert sum(len(text.split(" ")) for text in tokens) == MULTI30K_WORDS[part, language]
 
 
@@ -262,9 +246,7 @@ PAIRED = pytest.mark.parametrize(("kind", "sides"), [("ar", 1), ("bs", 2)])
 @PAIRED
 @pytest.mark.parametrize("seed", [0, 4])
 @pytest.mark.parametrize("metric", [Bleu("de"), Chrf()])
-def test_where_the_draws_agree_on_the_sign_p_is_that_of_both_paired_tests(
-    metric: SacrebleuMetric, seed: int, kind: str, sides: int
-) -> None:
+def test_where_draws_agree_on_the_sign_p_is_theirs(metric: SacrebleuMetric, seed: int, kind: str, sides: int) -> None:
     references = corpus(seed)
     first, second = noisy(references, 0.2, seed + 10), noisy(references, 0.26, seed + 20)
     counts = metric.count_runs({"a": [first], "b": [second]}, references)

@@ -5,9 +5,8 @@ import math
 import numpy as np
 import pytest
 from scipy import stats
+from score_tables import table_of
 
-from selfattn import score_table
-from selfattn.comparison.scores import ScoreTable
 from selfattn.evaluation.significance import RunScores, improvement, interquartile_mean, wilson
 from selfattn.evaluation.variances import holm, sign_flip_p, t_quantile, t_tail, variances
 
@@ -38,9 +37,7 @@ def van_dyke() -> np.ndarray:
 @pytest.mark.parametrize(
     ("number", "error", "freedom", "half"), [(0, 0.03317360, 12.74, 0.0718), (1, 0.02156637, 12.71, 0.0467)]
 )
-def test_the_variance_of_a_mean_is_that_of_obuchowski_and_rockette(
-    number: int, error: float, freedom: float, half: float
-) -> None:
+def test_variances_are_obuchowski_and_rockettes(number: int, error: float, freedom: float, half: float) -> None:
     own = slice(number * READERS, (number + 1) * READERS)
     parts = variances([AREAS[number]], van_dyke()[own, own], CASES)
     assert parts.seeds + parts.common == pytest.approx(error**2, rel=1e-5)
@@ -55,8 +52,7 @@ def test_the_variance_of_a_mean_is_that_of_obuchowski_and_rockette(
 
 
 def test_the_difference_of_van_dyke_for_these_readers_is_the_published_one() -> None:
-    scores = RunScores({"spin echo": AREAS[0], "cine": AREAS[1]}, van_dyke(), CASES)
-    test = scores.pair("spin echo", "cine")
+    test = RunScores(dict(zip("ab", AREAS, strict=True)), van_dyke(), CASES).pair("a", "b")
     parts = variances(AREAS, van_dyke(), CASES)
     assert test.difference == pytest.approx(-0.04380032, abs=1e-8)
     assert math.sqrt(parts.items) == pytest.approx(0.01872, abs=5e-6)
@@ -78,17 +74,8 @@ def test_readers_that_see_both_techniques_are_paired_and_trainings_are_not() -> 
     # A training of one model has no partner: the variance between runs counts in full, and nothing is decided.
     parts = variances(AREAS, van_dyke(), CASES)
     assert parts.seeds == pytest.approx((0.00308263 + 0.00130460) / READERS, rel=1e-5)  # their MS(R) by technique
-    test = RunScores({"spin echo": AREAS[0], "cine": AREAS[1]}, van_dyke(), CASES).pair("spin echo", "cine")
+    test = RunScores(dict(zip("ab", AREAS, strict=True)), van_dyke(), CASES).pair("a", "b")
     assert 0.0517 < test.p < 0.3
-
-
-def table_of(first: np.ndarray, second: np.ndarray) -> ScoreTable:
-    """A table of the scores ``[s i]`` of two systems."""
-    rows = []
-    for name, scores in (("a", first), ("b", second)):
-        for (run, item), score in np.ndenumerate(scores):
-            rows.append((name, run, item, score))
-    return score_table(dict(zip(("system", "run", "item", "score"), map(list, zip(*rows, strict=True)), strict=True)))
 
 
 def permutation_p(first: np.ndarray, second: np.ndarray) -> float:

@@ -1,14 +1,12 @@
 """Generated tables of scores against statsmodels: equal, or the difference stated (docs/statistics.md)."""
 
 import math
-from itertools import product
 
 import numpy as np
 import pytest
 from scipy import stats
+from score_tables import table_of
 
-from selfattn import score_table
-from selfattn.comparison.scores import ScoreTable
 from selfattn.evaluation.design import Spread, power
 from selfattn.evaluation.variances import average_covariance, t_quantile
 
@@ -22,14 +20,6 @@ from statsmodels.stats.proportion import proportion_confint
 from statsmodels.stats.weightstats import CompareMeans, ttost_ind
 
 SEEDS = pytest.mark.parametrize("seed", range(10))
-
-
-def table_of(*systems: np.ndarray) -> ScoreTable:
-    """A table of the scores ``[s i]`` of systems a, b, ..."""
-    rows = []
-    for name, scores in zip("abcdefgh", systems, strict=False):
-        rows += [(name, run, item, scores[run, item]) for run, item in product(*map(range, scores.shape))]
-    return score_table(dict(zip(("system", "run", "item", "score"), map(list, zip(*rows, strict=True)), strict=True)))
 
 
 @SEEDS
@@ -82,9 +72,7 @@ def test_the_variance_over_clusters_is_that_of_a_regression_on_a_constant(seed: 
 
 @pytest.mark.parametrize("difference", [0.5, 1.0, 2.0])
 @pytest.mark.parametrize(("runs", "behind"), [(3, 0.09), (5, 0.04), (10, 0.02), (20, 0.02)])
-def test_the_power_of_a_plan_where_items_do_not_vary_is_that_of_welchs_test(
-    difference: float, runs: int, behind: float
-) -> None:
+def test_power_without_spread_over_items_is_welchs(difference: float, runs: int, behind: float) -> None:
     """It is simulated 4,000 times. statsmodels knows the power of Student's test, which is higher with few runs."""
     ours = power(Spread(runs=1.0, single=0.0, common=0.0, freedom=8, items=100), difference, runs, 100)
     assert -behind < ours - TTestIndPower().power(difference, runs, 0.05) < 0.02

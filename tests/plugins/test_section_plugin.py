@@ -94,9 +94,7 @@ def test_a_section_after_one_that_is_not_there_is_refused(record: Record) -> Non
         contents(record)
 
 
-def test_a_section_may_ask_for_the_outputs_and_draw_a_heat_map(
-    record: Record, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_section_draws_a_heat_map(record: Record, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     @register.section("lengths")
     class Lengths:
         title = phrase(en="Lengths")

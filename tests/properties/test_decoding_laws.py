@@ -39,6 +39,11 @@ def tiny(zoo: Any, variant: str, dtype: torch.dtype = torch.float64) -> Seq2Seq:
     return model
 
 
+def drawn(variant: str, count: int) -> tuple[list[int], int, LengthPenalty]:
+    draw = Random(variant)
+    return draw.sample(PRIMES, count), draw.randrange(2**16), draw.choice(PENALTIES)
+
+
 def sources(lengths: list[int], seed: int) -> tuple[Tensor, Tensor]:
     mask = torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
     drawn = torch.randint(0, VOCAB, mask.shape, generator=torch.Generator().manual_seed(seed))
@@ -65,9 +70,8 @@ def every_target(model: Seq2Seq, source: Tensor, penalty: LengthPenalty) -> list
 
 
 def test_beam_search_finds_the_best_of_all_targets(zoo: Any, state_variant: str) -> None:
-    draw = Random(state_variant)
-    model, (source, mask) = tiny(zoo, state_variant), sources([draw.choice(PRIMES)], draw.randrange(2**16))
-    penalty = draw.choice(PENALTIES)
+    lengths, seed, penalty = drawn(state_variant, 1)
+    model, (source, mask) = tiny(zoo, state_variant), sources(lengths, seed)
     targets = VOCAB * (VOCAB - 1) ** (LONGEST - 1)
     search: dict[str, Any] = {"bos_id": BOS, "eos_id": EOS, "max_length": LONGEST, "length_penalty": penalty}
     (found,) = beam_search(model, source, mask, beam_size=targets, n_best=targets, **search)
@@ -79,14 +83,13 @@ def test_beam_search_finds_the_best_of_all_targets(zoo: Any, state_variant: str)
         assert hypothesis.log_probability == pytest.approx(total, abs=1e-9)
 
 
-def assert_same(together: list[Hypothesis], alone: list[list[Hypothesis]]) -> None:
-    assert [(one.ids, one.finished) for one in together] == [(one.ids, one.finished) for (one,) in alone]
-    assert [one.score for one in together] == pytest.approx([one.score for (one,) in alone], abs=1e-9)
+def assert_same(together: list[Hypothesis], alone: list[Hypothesis]) -> None:
+    assert [(one.ids, one.finished) for one in together] == [(one.ids, one.finished) for one in alone]
+    assert [one.score for one in together] == pytest.approx([one.score for one in alone], abs=1e-9)
 
 
 def test_a_batch_gives_what_each_sentence_gives_alone(zoo: Any, state_variant: str) -> None:
-    draw = Random(state_variant)
-    lengths, seed, penalty = draw.sample(PRIMES, 3), draw.randrange(2**16), draw.choice(PENALTIES)
+    lengths, seed, penalty = drawn(state_variant, 3)
     model, (source, mask) = tiny(zoo, state_variant), sources(lengths, seed)
     limits = [1 + (seed + length) % 7 for length in lengths]
     ends: dict[str, Any] = {"bos_id": BOS, "eos_id": EOS}
@@ -95,21 +98,16 @@ def test_a_batch_gives_what_each_sentence_gives_alone(zoo: Any, state_variant: s
     search: dict[str, Any] = ends | {"beam_size": 3, "n_best": 2, "length_penalty": penalty}
     together = beam_search(model, source, mask, max_length=limits, **search)
     alone = [beam_search(model, *row, max_length=limit, **search) for row, limit in zip(rows, limits, strict=True)]
-    assert [len(hypotheses) for hypotheses in together] == [len(hypotheses) for (hypotheses,) in alone]
-    for place in range(max(map(len, together))):
-        kept = [row for row, hypotheses in enumerate(together) if place < len(hypotheses)]
-        chosen = [together[row][place] for row in kept]
-        expected = [alone[row][0][place] for row in kept]
-        assert [one.ids for one in chosen] == [one.ids for one in expected]
-        assert [one.score for one in chosen] == pytest.approx([one.score for one in expected], abs=1e-9)
+    for found, (expected,) in zip(together, alone, strict=True):
+        assert_same(found, expected)
 
     drawing: dict[str, Any] = ends | {"options": DecodingOptions(sample=True, temperature=1.3, top_k=3)}
-    drawn = sample(model, source, mask, max_length=limits, generator=generator(seed, "sampling"), **drawing)
+    sampled = sample(model, source, mask, max_length=limits, generator=generator(seed, "sampling"), **drawing)
     drawing["generator"] = generator(seed, "sampling")
-    alone = [sample(model, *row, max_length=limit, **drawing) for row, limit in zip(rows, limits, strict=True)]
-    assert_same(drawn, alone)
+    alone = [sample(model, *row, max_length=limit, **drawing)[0] for row, limit in zip(rows, limits, strict=True)]
+    assert_same(sampled, alone)
     written = greedy(model, source, mask, max_length=5, **ends)
-    assert_same(written, [greedy(model, *row, max_length=5, **ends) for row in rows])
+    assert_same(written, [greedy(model, *row, max_length=5, **ends)[0] for row in rows])
 
 
 def as_targets(found: list[Hypothesis]) -> tuple[Tensor, Tensor, Tensor]:
@@ -123,8 +121,7 @@ def as_targets(found: list[Hypothesis]) -> tuple[Tensor, Tensor, Tensor]:
 
 def test_what_is_written_has_the_probability_it_is_said_to_have(zoo: Any, state_variant: str) -> None:
     """By teacher forcing: so the caches belonged to the right beginnings all the way."""
-    draw = Random(state_variant)
-    lengths, seed = draw.sample(PRIMES, 2), draw.randrange(2**16)
+    lengths, seed, _ = drawn(state_variant, 2)
     model, (source, mask) = tiny(zoo, state_variant), sources(lengths, seed)
     ends: dict[str, Any] = {"bos_id": BOS, "eos_id": EOS, "max_length": 7}
 
@@ -141,16 +138,14 @@ def test_what_is_written_has_the_probability_it_is_said_to_have(zoo: Any, state_
     check([one for sentence in found for one in sentence], [row for row, own in enumerate(found) for _ in own])
 
     one_beam = [own[0] for own in beam_search(model, source, mask, beam_size=1, **ends)]
-    assert [(one.ids, one.finished) for one in one_beam] == [(one.ids, one.finished) for one in written]
-    assert [one.score for one in one_beam] == pytest.approx([one.score for one in written], abs=1e-12)
+    assert_same(one_beam, written)
     options = DecodingOptions(sample=True, top_k=1)
     assert sample(model, source, mask, generator=generator(seed, "sampling"), options=options, **ends) == written
 
 
 @torch.no_grad()
 def test_scores_are_the_log_softmax_of_forward(zoo: Any, state_variant: str) -> None:
-    draw = Random(state_variant)
-    lengths, seed = draw.sample(PRIMES, 2), draw.randrange(2**16)
+    lengths, seed, _ = drawn(state_variant, 2)
     model, (source, mask) = tiny(zoo, state_variant), sources(lengths, seed)
     target = torch.randint(0, VOCAB, (len(lengths), 5), generator=torch.Generator().manual_seed(seed))
     target_in = torch.cat([torch.full_like(target[:, :1], BOS), target[:, :-1]], dim=1)

@@ -2,13 +2,14 @@
 
 import copy
 from collections.abc import Callable
-from dataclasses import is_dataclass
+from dataclasses import is_dataclass, replace
 from random import Random
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
+from zoo import hybrid, rnn, stack, transformer
 
 from selfattn.attention import causal_mask
 from selfattn.layers import TransformerBlock
@@ -18,7 +19,6 @@ from selfattn.models.families import (
     EncoderDecoderConfig,
     RecurrentConfig,
     RNNDecoderConfig,
-    RNNEncoderConfig,
     TransformerConfig,
 )
 from selfattn.models.protocol import Decoded, DecoderState, Seq2Seq
@@ -29,8 +29,7 @@ PRIMES = (1, 2, 3, 5, 7)
 
 
 def logits_of(model: Seq2Seq, case: Any) -> Tensor:
-    logits: Tensor = model(case.source, case.target, source_mask=case.source_mask)
-    return logits
+    return model(case.source, case.target, source_mask=case.source_mask)
 
 
 def step_through(model: Seq2Seq, state: DecoderState, target: Tensor) -> tuple[Tensor, DecoderState]:
@@ -42,9 +41,7 @@ def step_through(model: Seq2Seq, state: DecoderState, target: Tensor) -> tuple[T
 
 
 @torch.no_grad()
-def test_forward_is_stacked_steps_and_padding_and_neighbours_change_nothing(
-    close: Close, zoo: Any, variant: str
-) -> None:
+def test_forward_is_stacked_steps_and_padding_and_neighbours_do_nothing(close: Close, zoo: Any, variant: str) -> None:
     """Also with the joined projections of decoding."""
     draw = Random(variant)
     lengths, t, fill = draw.choices(PRIMES, k=draw.randint(1, 3)), draw.choice(PRIMES[:4]), draw.randrange(zoo.vocab)
@@ -314,18 +311,11 @@ def test_a_row_of_the_map_belongs_to_the_step_that_predicts(zoo: Any, variant: s
     first = 4 if "bahdanau" in variant else 3
     for before, after in zip((*maps.decoder, *maps.cross), (*changed.decoder, *changed.cross), strict=True):
         assert torch.equal(before[:, :, :first], after[:, :, :first])
-    rows = [maps.cross, changed.cross]
-    for before, after in zip(*rows, strict=True):
+    for before, after in zip(maps.cross, changed.cross, strict=True):
         assert not torch.equal(before[:, :, first], after[:, :, first])
 
 
-WITHOUT_POSITIONS = TransformerConfig(dim=8, num_heads=2, num_layers=2, ffn_dim=11, position="none")
-READER = RNNEncoderConfig(embed_dim=5, hidden_dim=6)
-
-
-def _encoder(position: str) -> EncoderDecoderConfig:
-    stack = TransformerConfig(dim=8, num_heads=2, num_layers=2, ffn_dim=11, position=position)  # type: ignore[arg-type]  # a str of parametrize
-    return EncoderDecoderConfig(encoder=stack, decoder=stack)
+BLIND = DecoderOnlyConfig(stack=stack(position="none"))
 
 
 def permuted(zoo: Any, config: ModelConfig) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -344,11 +334,12 @@ def permuted(zoo: Any, config: ModelConfig) -> tuple[Tensor, Tensor, Tensor, Ten
     return moved[case.source_mask], states[1][case.source_mask], logits[0], logits[1]
 
 
-@pytest.mark.parametrize(
-    "config",
-    [_encoder("none"), DecoderOnlyConfig(stack=WITHOUT_POSITIONS, bidirectional_prefix=True)],
-    ids=["encoder", "prefix"],
-)
+ORDERED = {position: transformer(position=position) for position in ("sinusoidal", "learned", "rotary", "alibi", "t5")}
+ORDERED["causal"] = BLIND  # a causal mask is position information
+ORDERED |= {"rnn": rnn({}, {}), "rnn-transformer": hybrid("rnn", {"position": "none"})}
+
+
+@pytest.mark.parametrize("config", [transformer(position="none"), replace(BLIND, bidirectional_prefix=True)])
 def test_without_positions_words_are_a_set(close: Close, zoo: Any, config: ModelConfig) -> None:
     """Law 8: permute the source, and its states are permuted; the target, which looks at all of them, feels nothing."""
     expected, actual, before, after = permuted(zoo, config)
@@ -356,18 +347,9 @@ def test_without_positions_words_are_a_set(close: Close, zoo: Any, config: Model
     close(after, before)
 
 
-@pytest.mark.parametrize(
-    "config",
-    [
-        *(_encoder(position) for position in ("sinusoidal", "learned", "rotary", "alibi", "t5")),
-        DecoderOnlyConfig(stack=WITHOUT_POSITIONS),  # a causal mask is position information
-        EncoderDecoderConfig(encoder=READER, decoder=WITHOUT_POSITIONS),
-        EncoderDecoderConfig(encoder=READER, decoder=RNNDecoderConfig(embed_dim=5, hidden_dim=6)),
-    ],
-    ids=["sinusoidal", "learned", "rotary", "alibi", "t5", "causal", "rnn-transformer", "rnn"],
-)
-def test_with_positions_order_matters(zoo: Any, config: ModelConfig) -> None:
+@pytest.mark.parametrize("name", ORDERED)
+def test_with_positions_order_matters(zoo: Any, name: str) -> None:
     """The other half of law 8."""
-    expected, actual, before, after = permuted(zoo, config)
+    expected, actual, before, after = permuted(zoo, ORDERED[name])
     assert (actual - expected).abs().max() > 1e-3
     assert (after - before).abs().max() > 1e-3

@@ -120,10 +120,6 @@ def forge(change: Callable[[Any], object], path: Path) -> None:
         accept_changes(path.parent)
 
 
-def rename_model(name: str, path: Path) -> None:
-    forge(lambda plan: plan.update(models={name: plan["models"]["plain"]}), path)
-
-
 def resize(setting: str, value: int, path: Path) -> None:
     forge(lambda config: [config["model"][side].update({setting: value}) for side in ("encoder", "decoder")], path)
 
@@ -149,7 +145,8 @@ FORGERIES: list[tuple[str, Callable[[Path], None], str, str]] = [
         "config.json", "run.json", "model.safetensors", "tokenizer/char.json", "step.onnx", "ctranslate2/model.bin"
     )),
     *((f"{RUN}/{name}", pipe, "", f"{Path(name).name}: is not a file; ") for name in (CHECKPOINT, "metrics.jsonl")),
-    *(("plan.json", partial(rename_model, name), REPORT, "plan.json: content: name of a model: at most 100 letters")
+    *(("plan.json", partial(forge, lambda plan, name=name: plan.update(models={name: plan["models"]["plain"]})),
+       REPORT, "plan.json: content: name of a model: at most 100 letters")
       for name in ("../../../outside", "/tmp/outside", "a/b", "..", "", "x" * 300)),
     ("plan.json", partial(forge, lambda plan: plan.update(seeds=10**12)), REPORT, SEEDS),
     (f"{RUN}/config.json", partial(enlarge, 64 << 20), PREDICT, "config.json: is larger than 64 MiB; "),
@@ -206,12 +203,8 @@ def test_hostile_json_is_one_line(cli: Cli, copy: Path, name: str) -> None:
 
 @pytest.mark.skipif(not hasattr(os, "seteuid"), reason="rights of POSIX")
 @pytest.mark.parametrize("name", ["", "config.json", "model.safetensors", "run.json", "tokenizer"])
-@pytest.mark.parametrize("line", [
-    PREDICT, "evaluate RUN", REPORT, "attention RUN 1.May.2030", "demo RUN --out OUT",
-])  # fmt: skip
-def test_what_may_not_be_read_is_named(
-    cli: Cli, copy: Path, monkeypatch: pytest.MonkeyPatch, name: str, line: str
-) -> None:
+@pytest.mark.parametrize("line", [PREDICT, "evaluate RUN", REPORT, "attention RUN 1.May.2030", "demo RUN --out OUT"])
+def test_what_may_not_be_read_is_named(cli: Cli, copy: Path, monkeypatch: Any, name: str, line: str) -> None:
     if line == REPORT and name in ("model.safetensors", "tokenizer"):
         pytest.skip("a report reads neither")
     monkeypatch.chdir("/")
@@ -236,9 +229,8 @@ def test_what_may_not_be_read_is_named(
 
 def test_a_file_of_data_that_has_no_end_is_not_read(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    for read, path in itertools.product(
-        (file_sha256, lambda path: next(lines_of(path))), (tmp_path / "pipe", Path("/dev/zero"))
-    ):
+    readers = file_sha256, lambda path: next(lines_of(path))
+    for read, path in itertools.product(readers, (tmp_path / "pipe", Path("/dev/zero"))):
         with pytest.raises(UserError, match=f"{path}: is not a file; what comes out of a pipe"):
             read(path)
 

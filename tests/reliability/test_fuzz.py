@@ -60,9 +60,8 @@ def bytes_like(content: bytes, chance: random.Random) -> bytes:
     for _ in range(chance.randrange(1, 4)):
         start = chance.randrange(len(content) + 1)
         end = min(len(content), start + chance.choice((0, 1, 1, 5, 50)))
-        own = chance.choice(
-            (b"", bytes([chance.randrange(256)]), text(chance).encode(errors="surrogatepass"), content[start:end] * 2)
-        )
+        byte, piece = bytes([chance.randrange(256)]), text(chance).encode(errors="surrogatepass")
+        own = chance.choice((b"", byte, piece, content[start:end] * 2))
         content = content[:start] + own + content[end:]
     return content
 
@@ -161,9 +160,7 @@ def entries(copy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict
         "record of a run": of_file(run / "run.json", lambda path: RunDirectory(path.parent).record()),
         "metrics": of_file(run / "metrics.jsonl", lambda path: RunDirectory(path.parent).metrics()),
         "vocabulary": of_file(run / "tokenizer" / "char.json", lambda path: load_tokenizer(path.parent)),
-        "subword model": of_file(
-            next((tmp_path / "subword").glob("*.model")), lambda path: load_tokenizer(path.parent)
-        ),
+        "subword model": of_file(tmp_path / "subword" / "subword.model", lambda path: load_tokenizer(path.parent)),
     }
 
 

@@ -118,9 +118,7 @@ WORK: dict[str, tuple[Callable[..., None], Callable[[Path], Any]]] = {
     *(pytest.param(name, 24, marks=LONG) for name in ("training", "lengthening", "export", "tokenizer train")),
     pytest.param("comparison", 10, marks=LONG), pytest.param("comparison, two at once", 8, marks=LONG),
 ])  # fmt: skip
-def test_work_that_is_killed_ends_as_if_never_killed(
-    processes: ForkServerContext, tmp_path: Path, name: str, count: int
-) -> None:
+def test_work_that_is_killed_ends_well(processes: ForkServerContext, tmp_path: Path, name: str, count: int) -> None:
     kill_and_go_on(processes, count, *WORK[name], tmp_path)
 
 
@@ -204,9 +202,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], dic
     (TRAIN, f"{TRAIN} --resume"), (TRAIN, TRAIN), (f"{TRAIN} --resume", f"{TRAIN} --resume"), (TRAIN, COMPARE),
     (COMPARE, COMPARE), (COMPARE, f"{COMPARE} --resume"), (f"{COMPARE} --resume", f"{COMPARE} --resume"),
 ])  # fmt: skip
-def test_of_two_that_begin_at_once_one_does_it(
-    tmp_path: Path, undisturbed: Callable[[str], dict[str, Any]], first: str, second: str
-) -> None:
+def test_of_two_that_begin_at_once_one_does_it(tmp_path: Path, undisturbed: Any, first: str, second: str) -> None:
     out = tmp_path / "out"
     with begin(first, out) as one, begin(second, out) as other:
         codes = [ended(one), ended(other)]

@@ -1,6 +1,7 @@
 """A long training and a long prediction take no more memory, open files or threads at their end than early on."""
 
 import os
+import re
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ pytestmark = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="
 
 SMALL = ("--set", "encoder.hidden_dim=8", "--set", "decoder.hidden_dim=8")
 MARGIN = 8 << 10  # KiB
+SLOW, LONG = pytest.mark.slow, pytest.mark.reliability
 
 
 @dataclass(frozen=True)
@@ -29,11 +31,9 @@ def held(process: int) -> Held | None:
     """Look at a process; None where it is at its end."""
     place = Path(f"/proc/{process}")
     try:
-        own = next(
-            line.split()[1] for line in (place / "status").read_text().splitlines() if line.startswith("RssAnon")
-        )
+        (own,) = re.findall(r"^RssAnon:\s+(\d+)", (place / "status").read_text(), re.MULTILINE)
         return Held(int(own), len(os.listdir(place / "fd")), len(os.listdir(place / "task")))
-    except (OSError, StopIteration):
+    except (OSError, ValueError):
         return None
 
 
@@ -64,9 +64,7 @@ def assert_flat(seen: list[Held]) -> None:
     assert median(one.threads for one in late) <= median(one.threads for one in early)
 
 
-@pytest.mark.parametrize(
-    "steps", [pytest.param(2000, marks=pytest.mark.slow), pytest.param(20_000, marks=pytest.mark.reliability)]
-)
+@pytest.mark.parametrize("steps", [pytest.param(2000, marks=SLOW), pytest.param(20_000, marks=LONG)])
 def test_a_long_training_holds_no_more_at_its_end(tmp_path: Path, steps: int) -> None:
     options = ("--max-steps", steps, "--validate-every", steps // 20, "--batch-size", 16, "--items-per-epoch", 1000)
     seen = watched("train", "dates", "--model", "rnn-attention", "--out", tmp_path / "run", *options, *SMALL)
@@ -74,9 +72,7 @@ def test_a_long_training_holds_no_more_at_its_end(tmp_path: Path, steps: int) ->
     assert_flat(seen)
 
 
-@pytest.mark.parametrize(
-    "lines", [pytest.param(40_000, marks=pytest.mark.slow), pytest.param(100_000, marks=pytest.mark.reliability)]
-)
+@pytest.mark.parametrize("lines", [pytest.param(40_000, marks=SLOW), pytest.param(100_000, marks=LONG)])
 def test_a_long_prediction_holds_no_more_at_its_end(tmp_path: Path, lines: int) -> None:
     run, given, written = tmp_path / "run", tmp_path / "in", tmp_path / "out"
     watched("train", "dates", "--model", "rnn-attention", "--out", run, "--max-steps", 5, *SMALL)

@@ -103,8 +103,7 @@ def test_a_training_where_posix_is_not(tmp_path: Path) -> None:
         "main(sys.argv[1:])\n"
     )
     command = [*("train", "dates", "--model", "rnn-plain"), *TINY, *SMALL, "--out", tmp_path / "run"]
-    done = subprocess.run(
-        [sys.executable, "-c", program, *map(str, command)], capture_output=True, text=True, check=False
-    )
+    program_and_words = [sys.executable, "-c", program, *map(str, command)]
+    done = subprocess.run(program_and_words, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert selfattn.load(tmp_path / "run").predict(["1 May 1999"])

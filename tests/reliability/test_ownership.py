@@ -3,7 +3,8 @@
 import os
 import shutil
 from pathlib import Path
-from typing import NoReturn
+from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import training_parts as parts
@@ -50,9 +51,7 @@ TO_OUT = (
 
 @pytest.mark.parametrize("line", TO_OUT)
 @pytest.mark.parametrize("more", ["", "plan.json", "run.json", ".lock"])
-def test_a_directory_of_others_stays_as_it_is(
-    cli: Cli, whole: Path, mine: Path, tmp_path: Path, line: str, more: str
-) -> None:
+def test_a_directory_of_others_stays(cli: Cli, whole: Path, mine: Path, tmp_path: Path, line: str, more: str) -> None:
     put(mine, '{"mine": 1}\n', *([more] if more else []))
     put(tmp_path, "a\tb\n", "pairs.tsv")
     before = contents(tmp_path)
@@ -70,9 +69,7 @@ PAGES = {
 
 
 @pytest.mark.parametrize("line", PAGES)
-def test_pages_are_written_over_when_they_are_ours(
-    cli: Cli, runs: dict[str, Run], copy: Path, tmp_path: Path, line: str
-) -> None:
+def test_pages_are_overwritten_if_ours(cli: Cli, runs: dict[str, Run], copy: Path, tmp_path: Path, line: str) -> None:
     out = tmp_path / "out"
     out.mkdir()
     command, with_figures = words(line, COPY=copy, RUN=runs["rnn-attention"].path, OUT=out), "--figures" in line
@@ -144,13 +141,8 @@ def test_a_ledger_of_somebody_else_gets_no_line(cli: Cli, runs: dict[str, Run], 
 
 
 @pytest.mark.parametrize("was_there", [True, False])
-def test_a_refused_training_leaves_everything_as_it_was(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, was_there: bool
-) -> None:
-    def refuse(*given: object, **named: object) -> NoReturn:
-        raise UserError("no")
-
-    monkeypatch.setattr("selfattn.runs.fit.train_model", refuse)
+def test_a_refused_training_leaves_all_as_it_was(tmp_path: Path, monkeypatch: Any, was_there: bool) -> None:
+    monkeypatch.setattr("selfattn.runs.fit.train_model", Mock(side_effect=UserError("no")))
     out = tmp_path / "some" / "run"
     if was_there:
         out.mkdir(parents=True)
@@ -160,9 +152,7 @@ def test_a_refused_training_leaves_everything_as_it_was(
     assert contents(tmp_path) == before
 
 
-def test_a_run_is_overwritten_by_no_rank_and_loses_only_what_was_half_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_is_overwritten_by_no_rank_and_loses_half_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = tmp_path / "run"
     parts.fit_small(run, BRIEF)
     own = (".draft.tmp", ".draft.7.tmp", "tokenizer/.x.y.1.tmp", f".folder{ASIDE}/letter")

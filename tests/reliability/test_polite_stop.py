@@ -65,10 +65,8 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, bool
 def stop_and_go_on(out: Path, name: str, asks: Asks) -> Any:
     """Interrupt a training; its progress at the interrupt. Then it is gone on with."""
     stop = StopAtStep()
-    with (
-        first_interrupt(stop.request),
-        pytest.raises(KeyboardInterrupt, match="the same command with `resume` goes on"),
-    ):
+    refused = pytest.raises(KeyboardInterrupt, match="the same command with `resume` goes on")
+    with first_interrupt(stop.request), refused:
         parts.fit_small(out, CONFIGS[name], observers=[asks, stop])
     assert RunDirectory(out).record().status == "interrupted"
     checkpoints = CheckpointFile(out / CHECKPOINT)
@@ -85,9 +83,9 @@ def test_stopped_at_a_step_it_goes_on_from_there(tmp_path: Path, undisturbed: An
 
 @pytest.mark.parametrize("call", [1, 4, 7, 16])
 @pytest.mark.parametrize("name", CONFIGS)
-def test_stopped_in_a_validation_it_validates_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, undisturbed: Any, name: str, call: int
-) -> None:
+def test_stopped_in_a_validation(tmp_path: Path, monkeypatch: Any, undisturbed: Any, name: str, call: int) -> None:
+    """It validates again."""
+
     def measure(model: Any, loss: float, processes: Any) -> dict[str, float]:
         outputs = decode_texts(model, data.tokenizer, ["abc", "d", "ef"], max_length=9, processes=processes)
         return {"perplexity": float(sum(len(best[0].text) for best in outputs))}
@@ -123,12 +121,9 @@ def test_the_second_one_does_not_wait(number: int) -> None:
         signal.signal(number, before)
 
 
-def test_before_the_first_step_it_does_not_wait_either() -> None:
+def test_before_the_first_step_it_does_not_wait_either_and_what_is_ignored_stays_ignored() -> None:
     with pytest.raises(KeyboardInterrupt), first_interrupt(StopAtStep().request):
         os.kill(os.getpid(), signal.SIGINT)
-
-
-def test_what_is_ignored_stays_ignored() -> None:
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # as under nohup
     try:
         with first_interrupt(StopAtStep().request):

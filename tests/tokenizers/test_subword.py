@@ -125,15 +125,13 @@ ODD = [" ".join(CHANCE.choices(WORDS, k=CHANCE.randrange(8))) for _ in range(300
 ODD += ["", " ", "  ", "a ", " a", "a  b", "a\x00b c", "e\u3000f\u00a0g", "new\nlow"]
 
 
-@pytest.mark.parametrize("byte_fallback", [True, False])
-@pytest.mark.parametrize("split_digits", [True, False])
-def test_counted_words_give_the_model_of_the_texts(
-    byte_fallback: bool, split_digits: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    settings = SubwordSettings("bpe", 300, byte_fallback, split_digits)
-    vocabulary = SubwordTokenizer.train(ODD, settings, clip=True).vocabulary
+@pytest.mark.parametrize("kind", [(True, True), (True, False), (False, True), (False, False)])
+@pytest.mark.parametrize("texts", [ODD, [*ODD, "a\tb"]], ids=["odd", "with tabs"])
+def test_counted_words_give_the_model_of_the_texts(texts: Any, kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = SubwordSettings("bpe", 300, *kind)  # byte fallback, split digits
+    vocabulary = SubwordTokenizer.train(texts, settings, clip=True).vocabulary
     monkeypatch.setattr(subword_training, "word_counts", lambda texts: {})
-    assert list(vocabulary.items()) == list(SubwordTokenizer.train(ODD, settings, clip=True).vocabulary.items())
+    assert list(vocabulary.items()) == list(SubwordTokenizer.train(texts, settings, clip=True).vocabulary.items())
 
 
 @pytest.mark.parametrize("size", [1, 2, 7, 10_000])
@@ -148,17 +146,9 @@ def test_words_are_counted_alike_in_blocks_of_any_size(size: int, monkeypatch: p
     assert subword_training.word_counts(ODD) == expected
 
 
-def test_texts_with_tabs_are_learned_from_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    model, _ = subword_training.train_model([*ODD, "a\tb"], SubwordSettings("bpe", 300), clip=True)
-    monkeypatch.setattr(subword_training, "word_counts", lambda texts: {})
-    assert model == subword_training.train_model([*ODD, "a\tb"], SubwordSettings("bpe", 300), clip=True)[0]
-
-
 @pytest.mark.parametrize("kind", ["bpe", "unigram"])
 @pytest.mark.parametrize("most_words", [0, 200_000])
-def test_texts_are_encoded_together_as_one_by_one(
-    kind: subword_training.SubwordKind, most_words: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_texts_are_encoded_together_as_one_by_one(kind: Any, most_words: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("selfattn.tokenizers.subword._MOST_WORDS", most_words)
     monkeypatch.setattr("selfattn.tokenizers.subword._BLOCK", 50)
     tokenizer = SubwordTokenizer.train(ODD, SubwordSettings(kind, 300), clip=True)

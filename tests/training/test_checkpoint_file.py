@@ -24,9 +24,7 @@ class Clock:
         monkeypatch.setattr(time, "perf_counter", lambda: self.now)
 
 
-def test_without_a_number_of_steps_a_fiftieth_of_the_time_goes_into_checkpoints(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_fiftieth_of_the_time_goes_into_checkpoints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock(monkeypatch)
     file = CheckpointFile(tmp_path / "new" / "c.safetensors")
     clock.now = 129.0
@@ -50,16 +48,18 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     assert file.read() is None
     tensors = {"model/a": torch.arange(3.0).requires_grad_(), "model/b/c": torch.ones(2, 3).T, "best/a": torch.zeros(1)}
     file.write(Checkpoint(tensors, TrainingProgress(epoch=2, step=7, lr=0.5), ()))
-    data = file.read()
-    found = file.parse(data)
+    found = file.parse(file.read())
     assert found.progress == TrainingProgress(epoch=2, step=7, lr=0.5)
     assert found.part("model").keys() == {"a", "b/c"}
     assert torch.equal(found.part("model")["b/c"], torch.ones(3, 2))
     assert torch.equal(found.part("model")["a"], torch.arange(3.0))
 
 
-def test_a_changed_number_and_a_newer_version_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_be_read_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UserError, match="`save_every`: expected a whole number of at least 1, got 0"):
+        CheckpointFile(tmp_path / "c", every=0)
     file = CheckpointFile(tmp_path / "c.safetensors", every=1)
+    assert file.is_due(1)
     file.write(Checkpoint({"model/a": torch.ones(3)}, TrainingProgress(), ()))
     data = file.read()
     with pytest.raises(UserError, match=r"not a complete checkpoint \(its checksum differs"):
@@ -74,12 +74,6 @@ def test_a_changed_number_and_a_newer_version_are_told(tmp_path: Path, monkeypat
 def test_a_checksum_is_of_names_dtypes_and_shapes_too() -> None:
     four = [{"a": torch.zeros(2)}, {"b": torch.zeros(2)}, {"a": torch.zeros(2, 1)}, {"a": torch.zeros(2).int()}]
     assert len({module.digest_of("", tensors) for tensors in four}) == 4
-
-
-def test_every_below_1_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="`save_every`: expected a whole number of at least 1, got 0"):
-        CheckpointFile(tmp_path / "c", every=0)
-    assert CheckpointFile(tmp_path / "c", every=1).is_due(1)
 
 
 def test_progress_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -289,9 +289,7 @@ def test_a_buffer_of_whole_numbers_is_kept_as_it_is_now() -> None:
 
 
 @pytest.mark.parametrize(("epochs", "window"), [(3, 1), (13, 3)])  # at most a quarter of the validations
-def test_the_mean_of_the_last_is_what_is_validated_and_kept(
-    close: Close, capsys: pytest.CaptureFixture[str], epochs: int, window: int
-) -> None:
+def test_the_mean_of_the_last(close: Close, capsys: pytest.CaptureFixture[str], epochs: int, window: int) -> None:
     watcher = Watcher()
     config = TrainingConfig(epochs=epochs, batch_size=8, average="last", average_last=3)
     model, _ = run(config, watcher=watcher, scores=tuple(range(epochs)))

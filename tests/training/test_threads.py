@@ -105,9 +105,7 @@ class Named:
         self.label = label
 
 
-def test_a_worker_with_several_threads_runs_its_trials_one_after_the_other(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_worker_with_threads_runs_one_trial_after_the_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     stderr = sys.stderr
     calls = []
