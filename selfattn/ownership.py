@@ -119,11 +119,11 @@ def check_ours(path: Path, *starts: bytes, records: bool = True) -> None:
     Raises:
         UserError: it is another file, a directory, a device or a link that leads nowhere.
     """
-    if not path.exists() and not path.is_symlink():
+    if not os.path.lexists(path):  # or it cannot be asked, and writing will say why
         return
-    if not path.is_file():
-        kind = "a directory" if path.is_dir() else "not a file"
-        if path.is_symlink() and not path.exists():
+    if not os.path.isfile(path):
+        kind = "a directory" if os.path.isdir(path) else "not a file"
+        if not os.path.exists(path):
             kind = "a link that leads nowhere"
         raise UserError(f"{path}: is {kind}; choose another place")
     try:

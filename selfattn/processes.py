@@ -180,7 +180,7 @@ def choose_device(name: str | torch.device = "auto") -> torch.device:
             of its number, which ``torchrun`` puts into ``LOCAL_RANK``.
 
     Raises:
-        UserError: the name is unknown, or the device is not there.
+        UserError: the name is unknown, the device is not there, or ``torch.set_default_device`` has set another.
 
     Example:
         >>> choose_device("cpu")
@@ -188,6 +188,8 @@ def choose_device(name: str | torch.device = "auto") -> torch.device:
     """
     import torch
 
+    if (default := torch.get_default_device()).type != "cpu":
+        raise UserError(f"torch's default device is {default}; set it to cpu, and give `device` to train or load")
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
     try:

@@ -399,4 +399,9 @@ def _read(texts: TextSource, encoding: str | None) -> TextFile:
         return TextFile(label, tuple(lines))
     if not texts or not all(isinstance(text, str) for text in texts):
         raise SettingError(f"{label}: expected a file, or a list of texts")
+    for number, text in enumerate(texts, 1):
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise SettingError(f"{label}: text {number} has half of a character (a surrogate); mend it") from None
     return TextFile(label, tuple(texts))

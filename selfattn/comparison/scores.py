@@ -11,7 +11,7 @@ from itertools import chain, combinations, islice
 from pathlib import Path
 from textwrap import shorten
 from typing import Any, NamedTuple, Self, TypeAlias, get_args
-from unicodedata import normalize
+from unicodedata import category, normalize
 
 import numpy as np
 import numpy.typing as npt
@@ -46,7 +46,7 @@ _JSON = (".jsonl", ".ndjson", ".json")
 _ADVICE = "give a CSV, TSV, JSON lines or Parquet file with the columns system, item and score"
 _SPARSEST = 20  # cells for each score; a table with more has other items for every run
 NOT_A_FILE = "<scores>"
-_LARGEST = 1e100  # score; squares of larger ones are infinite
+_LARGEST = 1e70  # score; fourth powers of larger ones are infinite, and 0 where all are below its inverse
 _FEW = 10_000  # runs, which no table has too many of
 _BLOCKS = 64  # of a text file, of 1 MB each, that are read before their names are put together
 _ROWS = 1_000_000  # of a Parquet file
@@ -558,10 +558,11 @@ def _cells(source: Scores, label: str, *, leave_out: bool) -> Cells:
 
 
 def _refuse_twins(systems: Sequence[str], label: str) -> None:
-    """Refuse names that differ in blanks or Unicode form alone."""
+    """Refuse names that differ in blanks, signs without width or Unicode form alone."""
     by_form: dict[str, str] = {}
     for name in systems:
-        twin = by_form.setdefault(" ".join(normalize("NFC", name).split()), name)
+        seen = "".join(sign for sign in normalize("NFC", name) if category(sign) != "Cf")
+        twin = by_form.setdefault(" ".join(seen.split()), name)
         if twin != name:
             raise UserError(f"{label}: systems {twin!r} and {name!r} look alike; give each another name")
 
@@ -623,6 +624,8 @@ def _metrics(cells: Cells, label: str, better: Iterable[str], unit: Unit | None)
             raise SettingError(f"`better`: {name}: say whether higher or lower is better, as in {name}=lower")
         if registered and way != registered.better:
             raise SettingError(f"`better` {way}: {registered.better} values of {name} are better")
+        if 0 < (largest := np.abs(values).max()) < 1 / _LARGEST:
+            raise UserError(f"{label}: {name}: no score is larger than {largest:g}; multiply all, or give logarithms")
         usual_unit: Unit = "share" if ((values == 0) | (values == 1)).all() else "number"
         kind = unit or (registered.unit if registered else usual_unit)
         top = {"share": 1.0, "points": 100.0}.get(kind, np.inf)

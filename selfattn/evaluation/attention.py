@@ -559,14 +559,14 @@ def by_gradient(model: Seq2Seq, source: Tensor, target: Tensor) -> Tensor | None
         stack.enter_context(torch.inference_mode(False))
         stack.enter_context(torch.enable_grad())
         for steps in torch.split(torch.arange(len(target), device=source.device), rows):
-            ids = source.expand(len(steps), -1).contiguous()
+            ids = source.expand(len(steps), -1).clone()  # which may come from inference mode
             mask = torch.ones_like(ids, dtype=torch.bool)
             with _embedded(model, ids) as vectors:
                 memory = model.encode(ids, mask)
             if not vectors:
                 return None
             state = model.start(memory)
-            read = target_in.expand(len(steps), -1).contiguous()
+            read = target_in.expand(len(steps), -1).clone()
             advances = "advance" in model.defines
             logits = model.advance(read, state)[0].logits() if advances else stepped_logits(model, read, state)
             chosen = log_probabilities(logits)[torch.arange(len(steps)), steps, target[steps]]

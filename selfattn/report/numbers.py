@@ -252,7 +252,7 @@ def difference_text(test: PairTest | BudgetDifference, kind: Unit = "share") -> 
         −1.2 [−2.7, +0.2]
     """
     low, high = _ends(test.low, test.high, kind)
-    mean = _exact(test.difference, kind).quantize(_step(digits(test.low, test.high, kind)), ROUND_HALF_EVEN)
+    mean = _exact(test.difference, kind).quantize(_step(digits(test.low, test.high, kind)), ROUND_HALF_EVEN, _WIDE)
     return f"{_signed(mean)}{_NBSP}[{_signed(low)},{_NBSP}{_signed(high)}]"
 
 
@@ -322,7 +322,7 @@ def amount(value: float) -> str:
     """
     number = Decimal(str(value))
     if number == 0 or abs(number) >= 10:
-        return f"{number.quantize(Decimal(1), ROUND_HALF_EVEN):,f}"
+        return f"{number.quantize(Decimal(1), ROUND_HALF_EVEN, _WIDE):,f}"
     return f"{number.quantize(Decimal(1).scaleb(number.adjusted() - 1), ROUND_HALF_EVEN):f}"
 
 
@@ -407,7 +407,7 @@ def _shown(value: float, places: int, kind: Unit) -> str:
 def _signed(value: Decimal) -> str:
     if value == 0:
         return str(abs(value))
-    return f"+{value}" if value > 0 else f"−{-value}"
+    return f"+{value}" if value > 0 else f"−{value.copy_abs()}"
 
 
 def _step(places: int) -> Decimal:

@@ -6,12 +6,14 @@ Files are whole or not there at all, and have the same bytes for the same record
 import csv
 import io
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from selfattn.codec import encode
 from selfattn.errors import UserError, all_visible, say
@@ -46,6 +48,7 @@ _LATEX_MARK = "% selfattn\n"  # at the beginning, a comment there
 _IN_LATEX = {ord(sign): f"\\{sign}" for sign in "&%$#_{}"} | {ord(sign): f"${sign}$" for sign in "<>|"}
 _IN_LATEX |= {ord("\\"): r"\textbackslash{}", ord("~"): r"\textasciitilde{}", ord("^"): r"\textasciicircum{}"}
 _IN_LATEX |= {ord("−"): "$-$", ord("–"): "--"}
+_FORMULA = re.compile(r"[=@]|[+-](?![\d., \xa0%\[\]+−-]*$)")  # as a spreadsheet reads the beginning of a cell
 _ADVICE = "free some disk space, or give another directory"
 
 
@@ -176,7 +179,7 @@ def write_tables(record: Record, out: Path, lang: str = SOURCE) -> list[Path]:
     starts: dict[Path, list[bytes]] = {}
     for block, _ in _blocks(record):
         if isinstance(block, Table) and block.rows:
-            path = out / f"{block.name}.csv"
+            path = out / f"{quote(block.name, safe='')}.csv"  # which may have the name of a metric, with any signs
             files[path] = _csv_of(table_cells(block, lang))
             starts[path] = [_csv_of(table_cells(block, code)[:1]).encode() for code in LANGS]
             if block.style == "summary":
@@ -204,6 +207,7 @@ def latex_of(table: Table, lang: str = SOURCE) -> str:
         <BLANKLINE>
     """
     heads, *body = [" & ".join(cell.translate(_IN_LATEX) for cell in row) for row in table_cells(table, lang)]
+    body = ["{}" + row if row.startswith(("[", "*")) else row for row in body]  # no argument of the line break before
     ends = "".join("r" if column.numeric else "l" for column in table.columns if column.axis is None)
     lines = [rf"\begin{{tabular}}{{{ends}}}", r"\toprule", rf"{heads} \\", r"\midrule"]
     lines += [*(rf"{row} \\" for row in body), r"\bottomrule", r"\end{tabular}"]
@@ -212,7 +216,8 @@ def latex_of(table: Table, lang: str = SOURCE) -> str:
 
 def _csv_of(rows: Sequence[Sequence[str]]) -> str:
     text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(rows)
+    safe = [["'" + cell if _FORMULA.match(cell) else cell for cell in row] for row in rows]
+    csv.writer(text, lineterminator="\n").writerows(safe)
     return text.getvalue()
 
 

@@ -27,7 +27,7 @@ from selfattn.models.config import ModelConfig
 from selfattn.models.protocol import Seq2Seq
 from selfattn.processes import choose_device, default_threads, use_threads
 from selfattn.runs.directory import CHECKPOINT, CURVE, METRICS, UNFINISHED, RunDirectory, check_place
-from selfattn.runs.load import build_model, check_default_device, kept_name, kept_steps, load
+from selfattn.runs.load import build_model, kept_name, kept_steps, load
 from selfattn.runs.record import RunConfig, RunRecord, commit, machine, used_plugins, versions
 from selfattn.runs.resume import reopen
 from selfattn.runs.run import Run
@@ -101,21 +101,25 @@ def fit(
     training = config.training
     config = replace(config, plugins=used_plugins(config.task, data.metrics, config.model))
     checkpoints = CheckpointFile(out / CHECKPOINT, save_every)
-    check_default_device()
-    model = build_model(config.model, tokenizer, training.seed)
-    if start is not None:
-        model.load_state_dict(start.model.state_dict())
-    prepared = [*(() if prepare is None else prepare(model)), *freeze(model, config.freeze or ())]
-    _probe(model, config, data)
     torch_device = choose_device(device)
-    model.to(torch_device)
-    processes = Processes.join(torch_device)
-    # config.data is left out: paths of the data may differ between hosts.
-    settings = (config.preset, config.model, training, config.max_length)
-    processes.check_same(repr((settings, data.longest, len(tokenizer), len(data.validation))))
-    parameters = count_parameters(model)
     with ExitStack() as stack:
         stack.enter_context(training_lock(str(out)))
+        # What the program around has set would change the figures, or leave the training without gradients.
+        stack.enter_context(torch.inference_mode(False))
+        stack.enter_context(torch.enable_grad())
+        stack.enter_context(torch.autocast(torch_device.type, enabled=False))
+        with use_threads(1):  # several give orthogonal matrices other last bits
+            model = build_model(config.model, tokenizer, training.seed)
+        if start is not None:
+            model.load_state_dict(start.model.state_dict())
+        prepared = [*(() if prepare is None else prepare(model)), *freeze(model, config.freeze or ())]
+        _probe(model, config, data)
+        model.to(torch_device)
+        processes = Processes.join(torch_device)
+        # config.data is left out: paths of the data may differ between hosts.
+        settings = (config.preset, config.model, training, config.max_length)
+        processes.check_same(repr((settings, data.longest, len(tokenizer), len(data.validation))))
+        parameters = count_parameters(model)
         stack.enter_context(use_threads(threads or default_threads(parameters[0])))
         keeper = None
         existing = [folder for folder in (out, *out.parents) if folder.exists()]

@@ -27,6 +27,7 @@ from selfattn.tokenizers.protocol import Tokenizer
 from selfattn.training.weights import copy_of, freeze, mean_of, named_weights, put_into
 
 
+@torch.inference_mode(False)  # whose weights would have no gradients afterwards
 def load(
     path: str | os.PathLike[str],
     *others: str | os.PathLike[str],
@@ -78,7 +79,6 @@ def load(
         if device.type != "cpu":
             raise UserError(f"{directory.path}: an exported run computes on the CPU; load the run")
         return Run(directory.path, config, open_exported(directory.path, kind).eval(), tokenizer)
-    check_default_device()
     with without_memory():  # the model may not be the right one
         parameters, _ = count_parameters(build_model(config.model, tokenizer, config.training.seed))
     directory.check_size(parameters)
@@ -135,17 +135,6 @@ def build_model(config: ModelConfig, tokenizer: Tokenizer, seed: int) -> Seq2Seq
     except ValueError as error:
         advice = "" if tokenizer.source is tokenizer else "; leave `separate` out"
         raise UserError(f"this model cannot be built: {error}{advice}") from None
-
-
-def check_default_device() -> None:
-    """Check that tensors are made on the CPU where no device is given.
-
-    Raises:
-        UserError: ``torch.set_default_device`` has set another.
-    """
-    device = torch.get_default_device()
-    if device.type != "cpu":
-        raise UserError(f"torch's default device is {device}; set it to cpu, and give `device` to train or load")
 
 
 KEPT = "kept"

@@ -94,13 +94,14 @@ def test_every_metric_is_that_of_sacrebleu_with_its_signature_which_is_verified(
     [
         (np.array(["a", "b"]), {"x": [["a", "b"]]}, "expected the file of outputs, or a list of texts"),
         (["a", "b"], {"x": [iter(["a", "b"])]}, "expected the file of outputs, or a list of texts"),
+        (["a", "b"], {"x": [["a", "\ud800"]]}, "text 2 has half of a character"),
         (["a", "b"], {"x": iter([["a", "b"]])}, "`system` x: expected a list of outputs, one for each training"),
         (["a", "b"], [["a", "b"]], "`system`: expected one or more"),
         (["a", "b"], {1: [["a", "b"]]}, "`system`: a name has at most 100 letters"),
         (["a", " "], {"a": [["a", "b"]]}, r"<2 texts>:2: an empty reference; leave this line out of every file"),
         (["私は学生です。"], {"a": [["雨です。"]]}, r"written in .*; name their language, such as ja .*und"),
     ],
-    ids=["array", "iterator", "generator", "list", "number", "empty", "script"],
+    ids=["array", "iterator", "surrogate", "generator", "list", "number", "empty", "script"],
 )
 def test_what_is_no_list_of_outputs_is_refused(reference, systems, message, tmp_path):
     with pytest.raises(UserError, match=message):

@@ -1,9 +1,11 @@
 """Scores that others computed are judged as the outputs are that they were computed from."""
 
+import csv
 import gzip
 import json
 import re
 from decimal import Decimal
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +21,7 @@ from selfattn.errors import UserError
 from selfattn.evaluation.design import Spread, power, runs_needed
 from selfattn.evaluation.significance import score_runs
 from selfattn.report.text import markdown_of
-from selfattn.report.write import document
+from selfattn.report.write import document, write_tables
 
 RIGHT = [f"a {number} b" for number in range(40)]
 SPREAD = Spread(runs=0.04, single=1.0, common=0.5, freedom=8, items=100)
@@ -122,6 +124,36 @@ def test_three_items_of_systems_whose_runs_do_not_vary_decide_nothing(tmp_path):
     assert "would settle it" not in answer  # more runs would write the same
 
 
+@pytest.mark.parametrize(
+    "name", ["../../x", "a\nb", "[a]", "*", "=1+1", "@SUM(A1)", "+1+cmd|' /C calc'!A0", "-a", "x" * 300]
+)
+def test_names_are_no_paths_no_formulas_and_no_commands_of_latex(tmp_path, name):
+    out = tmp_path / "a" / "b" / "tables"
+    table = [row | {"system": {"a": name, "b": "b"}[row["system"]]} for row in rows(metric=lambda _: name)]
+    record = score_table(columns(table), better="higher").record
+    if len(name) > 255:
+        with pytest.raises(UserError, match="File name too long"):
+            write_tables(record, out)
+        return
+    files = write_tables(record, out)
+    assert {path.parent for path in files} == {out}
+    assert {path.parent for path in tmp_path.rglob("*") if path.is_file()} == {out}
+    for path in out.glob("*.csv"):
+        cells = chain.from_iterable(csv.reader(path.read_text(encoding="utf-8").splitlines()))
+        assert not [cell for cell in cells if cell.startswith(("=", "@", "+1+", "-a"))]
+    assert not re.search(r"\\\\\s*[\[*]", (out / "summary.tex").read_text())
+
+
+def test_huge_scores_have_a_report(tmp_path):
+    table = [row | {"score": 1e69 * (-1 if row["system"] == "a" else 1) * (1 + row["run"])} for row in rows()]
+    record, files = compare_scores(columns(table), out=tmp_path)
+    assert record.pairs[0].difference != 0
+    assert files.html.exists()
+    small = [row | {"score": row["score"] / 1e69 / 1e75} for row in table]
+    with pytest.raises(UserError, match=r"no score is larger than 3e-75; multiply all, or give logarithms"):
+        score_table(columns(small))
+
+
 def test_items_without_a_score_of_every_run_are_refused_or_left_out_and_counted(tmp_path, cli):
     table = [row for row in rows() if (row["system"], row["run"], row["item"]) != ("b", 1, "i7")]
     with pytest.raises(UserError, match=r"1 missing score, such as system b, run 1, item i7: add them, or `leave_out`"):
@@ -160,6 +192,7 @@ BAD = {
     "one name": (called("a", "a"), [], r"system a, run 0, item i0: two scores"),
     "alike": (called("a", "a "), [], r"systems 'a' and 'a ' look alike; give each another name"),
     "forms": (called("\xe9", "e\u0301"), [], r"look alike; give each another name"),
+    "without width": (called("a", "a\u200b"), [], r"look alike; give each another name"),
     "twice": (lambda t: [*t, t[5]], [], r"system a, run 0, item i5: two scores"),
     "others": (lambda t: [row | {"item": row["system"] + row["item"]} for row in t], [], "240 missing scores, such"),
     "no column": (lambda t: [{"model": 1, "score": 2}], [], r"no column system, item"),
@@ -189,7 +222,7 @@ UNREAD = [
     ("t.jsonl", '{"system": "체계 가나", "item": "질문", "score": 1}\n'.encode("cp949") * 6, "looks like cp949"),
     ("t.jsonl", b'{"system": {"a": 1}, "item": 1, "score": 1}\n', "system: expected names or numbers"),
     ("t.csv", b"system,item,score\na,q,1e308\na,r,1\nb,q,-1e308\nb,r,0\n",
-     r"system a, item q: expected a finite number as its score, up to 1e\+100"),
+     r"system a, item q: expected a finite number as its score, up to 1e\+70"),
     ("t.csv", b"system;item;score\na;1;1\n", "no column system, item, score, found 'system;item;score'; give"),
     ("t.csv", b"system,item,score\na,1,true\na,2,0.5x\n", "expected true, false or a number as its score, found"),
     ("t.csv", b"system,item,score\na,1,0x1F\na,2,1\n", "system a, item 1: expected true, false or a number"),

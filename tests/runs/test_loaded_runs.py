@@ -46,15 +46,39 @@ def test_finite_weights_that_overflow_are_refused(runs, tmp_path):
         load(copy)
 
 
-def test_another_default_dtype_or_device_is_named(runs):
+def test_another_default_dtype_or_device_is_named(runs, tmp_path):
+    data = tmp_path / "pairs.tsv"
+    data.write_text("".join(f"a {number}\tb {number}\n" for number in range(50)))
     torch.set_default_dtype(torch.float64)
     try:
         with pytest.raises(UserError, match=r"torch's default dtype is torch\.float64, and models of runs are float32"):
             load(runs["transformer"].path)
     finally:
         torch.set_default_dtype(torch.float32)
-    with torch.device("meta"), pytest.raises(UserError, match="torch's default device is meta; set it to cpu"):
-        load(runs["transformer"].path)
+    with torch.device("meta"):
+        for use in (
+            lambda: load(runs["transformer"].path),
+            lambda: train_on("dates", out=tmp_path / "run", data=(data,)),
+        ):
+            with pytest.raises(UserError, match="torch's default device is meta; set it to cpu"):
+                use()
+
+
+def test_modes_of_the_program_around_change_nothing(runs, train, tmp_path):
+    expected = (runs["rnn-attention"].path / "model.safetensors").read_bytes()
+    threads = torch.get_num_threads()
+    for number, mode in enumerate((torch.inference_mode(), torch.no_grad(), torch.autocast("cpu", torch.bfloat16))):
+        torch.set_num_threads(number + 1)
+        try:
+            with mode:
+                run = train("rnn-attention", tmp_path / str(number))
+        finally:
+            torch.set_num_threads(threads)
+        assert (run.path / "model.safetensors").read_bytes() == expected
+    with torch.inference_mode():
+        run = load(runs["rnn-attention"].path)
+        assert run.attention("1 May 1999").gradient is not None
+    assert run.attention("1 May 1999").gradient is not None
 
 
 def test_the_limits_of_a_model_hold_in_training_and_prediction(runs, train, tmp_path, monkeypatch):
