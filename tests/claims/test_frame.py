@@ -3,7 +3,6 @@
 import math
 import runpy
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -174,11 +173,6 @@ def test_the_list_has_every_claim_in_both_languages(cli):
 RESULTS = Path(__file__).resolve().parents[2] / "docs" / "results" / "claims"
 
 
-@cache
-def record():
-    return read_record(RESULTS)
-
-
 def nine_digits(value):
     if isinstance(value, dict):
         return {key: nine_digits(item) for key, item in value.items()}
@@ -187,29 +181,23 @@ def nine_digits(value):
     return float(f"{value:.9g}") if isinstance(value, float) else value
 
 
-def test_the_verdicts_are_those_of_the_rules():
-    """To nine digits: newer versions of Python add floats up more exactly, and the last digit may differ."""
-    assert nine_digits(encode(judge_claims(record()))) == nine_digits(encode(record()))
-
-
-def test_the_record_is_a_full_run_of_the_suite():
-    """Claims that were not run with today's code are named on the page."""
-    assert not record().quick
-    names = [result.name for result in record().claims]
+def test_the_record_is_a_full_run_of_the_suite_with_verdicts_by_the_rules():
+    record = read_record(RESULTS)
+    # To nine digits: newer versions of Python add floats up more exactly, and the last digit may differ.
+    assert nine_digits(encode(judge_claims(record))) == nine_digits(encode(record))
+    assert not record.quick
+    names = [result.name for result in record.claims]
     assert names == [name for name in CLAIMS if name in names]
     page = (RESULTS.parents[1] / "claims.md").read_text("utf-8")
     for name in CLAIMS:
         assert name in names or ("Not run yet with today's code" in page and name in page.split("5 seeds each")[0])
-    assert all(result.judgement or result.failed for result in record().claims)
+    assert all(result.judgement or result.failed for result in record.claims)
+    head = "What the results say"
+    assert head in markdown_of(document_of(record), "en")
+    assert head not in markdown_of(document_of(replace(record, quick=True)), "en")
 
 
 def test_the_pages_are_made_of_the_record():
-    made = runpy.run_path(str(RESULTS / "write.py"))["pages"](record())
+    made = runpy.run_path(str(RESULTS / "write.py"))["pages"](read_record(RESULTS))
     for path, text in made.items():
         assert path.read_text("utf-8") == text, f"{path}: make it again: python docs/results/claims/write.py"
-
-
-def test_what_the_figures_say_is_said_of_full_runs_alone():
-    head = "What the results say"
-    assert head in markdown_of(document_of(record()), "en")
-    assert head not in markdown_of(document_of(replace(record(), quick=True)), "en")

@@ -167,10 +167,8 @@ def test_weights_of_the_delta_rule_below_zero_are_kept_and_the_page_says_how_the
 
 @pytest.mark.slow
 def test_every_preset_takes_part(tmp_path):
-    training = {"epochs": 1, "items_per_epoch": 64, "validation_items": 5}
-    record, files = compare(
-        "dates", models=("all",), quick=True, apart=True, out=tmp_path / "out", test_items=20, **training
-    )
+    training = {"epochs": 1, "items_per_epoch": 64, "validation_items": 5, "test_items": 20}
+    record, files = compare("dates", models=("all",), quick=True, apart=True, out=tmp_path / "out", **training)
     assert [model.name for model in record.models] == list(PRESETS)
     shown = record.attention.examples[0].models
     assert set(shown) == {name for name, preset in PRESETS.items() if preset.attention}

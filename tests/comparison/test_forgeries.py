@@ -72,23 +72,19 @@ def with_another_recipe_and_test(place):
     reseal(place, {"recipe": {**recipe, "lr": 0.5}, "test": {"items": 20, "sha256": "0"}})
 
 
-def with_an_earlier_plan(place):
-    seal = replace(read_plan(place).seal, created="2000-01-01T00:00:00+00:00")
-    change_plan(place, command="selfattn compare dates", seal=seal)
+def planned_in(year, **changes):
+    created = f"{year}-01-01T00:00:00+00:00"
+    return lambda place: change_plan(place, seal=replace(read_plan(place).seal, created=created), **changes)
 
 
 def with_another_limit(place):
     change_plan(place, matching=replace(read_plan(place).matching, limit=10.0, allowed_apart=False))
 
 
-def with_a_later_plan(place):
-    change_plan(place, seal=replace(read_plan(place).seal, created="2100-01-01T00:00:00+00:00"))
-
-
 def with_a_clock_that_went_back(place):
     """A clock that shows an earlier time after the plan accuses nobody."""
     entries = read_ledger(place)[1:]
-    with_a_later_plan(place)
+    planned_in(2100)(place)
     write_ledger(place, entries)
 
 
@@ -141,8 +137,8 @@ FORGED = {
     "seeds": (lambda place: change_plan(place, seeds=1), {"plan": ["seeds"], "missing": OF_SEED_6}),
     "fewer": (lambda place: reseal(place, {"seeds": 1}, seeds=1), {"plan": ["ledger", *EIGHT], "missing": OF_SEED_6}),
     "recipe": (with_another_recipe_and_test, {"plan": ["ledger", *EIGHT], "settings": EIGHT, "test": [RUN]}),
-    "earlier": (with_an_earlier_plan, {"plan": ["command", "created"]}),
-    "later": (with_a_later_plan, {"plan": ["created"], "before": EIGHT}),
+    "earlier": (planned_in(2000, command="selfattn compare dates"), {"plan": ["command", "created"]}),
+    "later": (planned_in(2100), {"plan": ["created"], "before": EIGHT}),
     "clock": (with_a_clock_that_went_back, {}),
     "edited line": (with_lines(with_an_edited_line), {"ledger": [LEDGER]}),
     "exchanged lines": (with_lines(lambda lines: [*lines[:3], lines[4], lines[3], *lines[5:]]), {"ledger": [LEDGER]}),

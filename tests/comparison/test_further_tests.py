@@ -20,9 +20,7 @@ PAIRS = [Pair(f"s{n}", f"t{n}", tag="xyz"[n % 3]) for n in range(90)]
 def outputs_of(seed, right):
     chance = random.Random(f"{seed}/{right}")
     texts = [pair.target if chance.random() < right else "-" for pair in PAIRS]
-    answers = [
-        Prediction(pair.source, pair.target, pair.tag, (), text, True) for pair, text in zip(PAIRS, texts, strict=True)
-    ]
+    answers = [Prediction(p.source, p.target, p.tag, (), text, True) for p, text in zip(PAIRS, texts, strict=True)]
     return RunOutputs(seed, False, answers, {}, {})
 
 

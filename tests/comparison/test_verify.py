@@ -212,12 +212,9 @@ def findings(record, again):
     return [finding.name for finding in compare_records(record, again) if finding.differences]
 
 
-def test_every_field_of_a_comparison_is_made_again(tuned, finished):
+def test_every_field_of_a_comparison_and_of_judged_outputs_is_made_again(tuned, finished, judged):
     assert unseen(tuned / RESULTS) == []
     assert unseen(finished / RESULTS, "budgets") == []
-
-
-def test_every_field_of_judged_outputs_is_made_again(judged):
     assert unseen(judged / "out" / RESULTS) == []
 
 

@@ -68,7 +68,6 @@ def test_the_first_screen_says_how_models_were_made_and_tuned(tuned):
         "made.layers", "made.width", "made.steps", "made.batch", "made.epochs",
     ]  # fmt: skip
     apart = replace(tuned.tuning, space={**tuned.tuning.space, "transformer": {"lr": "0.1,0.2"}})
-    assert "the models were tuned over different spaces" in [
-        b.text.say("en") for b in badges(replace(tuned, tuning=apart))
-    ]
+    said = [badge.text.say("en") for badge in badges(replace(tuned, tuning=apart))]
+    assert "the models were tuned over different spaces" in said
     assert "lr: 0.001..0.016:log; batch_size: 4,8" in markdown_of(document(tuned), "en")

@@ -81,9 +81,8 @@ def badge_texts(record):
 
 
 def test_the_question_is_about_the_pair_and_its_size(rich):
-    assert question(rich).say("en") == (
-        "Does a Transformer convert dates better than an RNN with attention of the same size?"
-    )
+    asked = question(rich).say("en")
+    assert asked == "Does a Transformer convert dates better than an RNN with attention of the same size?"
     assert "same size" not in question(with_models(rich, transformer={"parameters_non_embedding": 10**6})).say("en")
     assert "the RNN with one vector at every step" in question(only(rich, "rnn-plain", "rnn-peeky")).say("en")
     assert "3 models" in question(only(rich, "rnn-plain", "rnn-peeky", "transformer")).say("en")
@@ -195,9 +194,8 @@ def test_few_runs_that_all_succeed_leave_failures_open(rich):
     assert f"No training of {names} failed. From 3 runs, a failure rate of up to 63 %" in said(rich)
     bad = with_models(rich, transformer={"failed": (1,)})
     assert "transformer" not in next(text for text in said(bad).split(". ") if text.startswith("No training of"))
-    assert "Training failed: transformer 1/3. Such a run diverged or learned nothing; it counts in the mean." in said(
-        bad
-    )
+    reason = "Such a run diverged or learned nothing; it counts in the mean."
+    assert f"Training failed: transformer 1/3. {reason}" in said(bad)
     assert ("warn", "training failed: transformer 1/3") in badge_texts(bad)
     assert "학습에 실패한 실행: transformer 1/3" in said(bad, "ko")
 

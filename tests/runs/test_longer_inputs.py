@@ -46,9 +46,7 @@ def test_a_model_that_copies_is_right_on_longer_inputs():
     trained_to_10 = config(max_length=2 * 11, longest_source=11)
     assert copies(trained_to_10, texts) == [True] * 4
     assert copies(replace(trained_to_10, longest_source=0), texts) == [True, True, True, False]  # runs of before
-
-
-def test_known_targets_may_always_be_written():
+    # Known targets may always be written.
     terse = config(max_length=4, longest_source=30)  # long sources, short targets
     assert copies(terse, ["abcdabcd"]) == [False]
     assert copies(terse, ["abcdabcd"], targets=["abcdabcd"]) == [True]
@@ -60,11 +58,6 @@ def test_positions_end_what_an_output_may_have():
     bounded = config_from_dict(values)
     limited = replace(config(max_length=22, longest_source=11), model=bounded)
     assert [limited.output_limit(source) for source in (5, 11, 12, 200)] == [22, 22, 24, 40]
-
-
-def test_one_limit_for_each_input_is_what_a_function_gives():
-    decoded = decode_texts(Writer(copied), TOKENIZER, ["a", "abc"], max_length=lambda source: source)
-    assert [best.text for (best, *_) in decoded] == ["a", "abc"]
 
 
 def test_a_run_names_its_longest_source_and_an_older_one_is_resumed(train, tmp_path):
@@ -93,6 +86,8 @@ def test_a_limit_is_twice_the_longest_target_of_sources_up_to_twice_as_long(pair
 
 
 def test_each_row_of_a_batch_stops_at_its_own_limit():
+    decoded = decode_texts(Writer(copied), TOKENIZER, ["a", "abc"], max_length=lambda source: source)
+    assert [best.text for (best, *_) in decoded] == ["a", "abc"]
     model = build("transformer", vocab_size=len(LIMITED), seed=1)
     texts = ["a", "ab a", "b"]
     outputs = decode_texts(model, LIMITED, texts, max_length=[3, 9, 2])

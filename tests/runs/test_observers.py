@@ -150,12 +150,6 @@ def test_work_that_cannot_be_counted_tells_that_it_goes_on(capsys, monkeypatch):
     assert capsys.readouterr().err == ""  # it has ended
 
 
-def test_a_resumption_without_a_run_says_that_it_begins(cli, tmp_path):
-    out = tmp_path / "run"
-    done = cli("train", *SMALL.split(), "--epochs", 1, "--out", out, "--resume").success()
-    assert f"{out}: holds no run yet, so a new training begins\n" in done.err
-
-
 SMALL = "dates --model rnn-attention --items-per-epoch 64 --validation-items 8 --batch-size 8 --seed 1"
 
 
@@ -163,7 +157,8 @@ def test_a_training_tells_its_state(cli, tmp_path, monkeypatch):
     monkeypatch.setattr(fit_module, "EVERY", 0.0)
     out = tmp_path / "run"
     command = ["train", *SMALL.split(), "--epochs", 6, "--lr", "1e-9", "--out", out]
-    done = cli(*command, "--patience", 1).success()
+    done = cli(*command, "--patience", 1, "--resume").success()
+    assert f"{out}: holds no run yet, so a new training begins\n" in done.err
     assert "vocabulary: " in done.err
     assert "step 3 of 48" in done.err  # between validations
     assert "rnn-attention: stopped early at step " in done.err
