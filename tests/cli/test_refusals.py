@@ -16,63 +16,35 @@ from selfattn.errors import SettingError
 from selfattn.runs.train import train
 
 SHORT = {
-    "TRAIN": "train dates --quick --out new",
-    "COMPARE": "compare dates --quick --out new",
-    "TRANSLATE": "train translation --quick --out new",
+    "TRAIN": "train dates --quick --out new", "COMPARE": "compare dates --quick --out new",
+    "TRANSLATE": "train translation --quick --out new", "LM": "train lm --out new --data",
     "MIX": "train translation --target de --data large.tsv small.tsv --out new",
-    "LM": "train lm --out new --data",
-    "CONFIG": "train dates --out new --config",
-    "LONG": "9x" * 2500,
-}
+    "CONFIG": "train dates --out new --config", "LONG": "9x" * 2500,
+}  # fmt: skip
+MUTES = {f"mute{n}.py": answer for n, answer in enumerate(("1 / 0", "3", "raise_(self)"))}
 FILES = {
-    "empty.txt": "",
-    "no-separator.txt": "may 1, 2001 _2001-05-01\nmay 2, 2001\n",
-    "few.tsv": "a\tb\n" * 9,
-    "pairs.tsv": "".join(f"one {n}\teins {n}\n" for n in range(120)),
-    "full/letter.txt": "mine",
-    "a.en": "a\nb\n",
-    "a.de": "c\nd\n",
-    "lines.tsv": "line 1\tline 2\n",
-    "quote.csv": 'source,target\na,b\n"c,d\n',
+    "empty.txt": "", "no-separator.txt": "may 1, 2001 _2001-05-01\nmay 2, 2001\n", "few.tsv": "a\tb\n" * 9,
+    "pairs.tsv": "".join(f"one {n}\teins {n}\n" for n in range(120)), "full/letter.txt": "mine",
+    "a.en": "a\nb\n", "a.de": "c\nd\n", "lines.tsv": "line 1\tline 2\n", "quote.csv": 'source,target\na,b\n"c,d\n',
     # texts
-    "wide.txt": "\u3000\n",
-    "latin.txt": "a\naoût\n".encode("latin-1"),
-    "few.txt": "a\nb\n" * 9,
+    "wide.txt": "\u3000\n", "latin.txt": "a\naoût\n".encode("latin-1"), "few.txt": "a\nb\n" * 9,
     "good.txt": "\n".join("abcdefghijklm"),
     # prefixes and glossaries
-    "two.txt": "19\n\n",
-    "four.txt": "1\n1\n1\n1\n",
-    "term.tsv": "May",
-    "half.tsv": "May\t",
-    "twice.tsv": "May\t5\nMay\t6\n",
-    "none.tsv": "\n",
-    "unknown.tsv": "May\t한\n",
-    "latin.tsv": b"May\t5\nK\xe4se\t6\n",
+    "two.txt": "19\n\n", "four.txt": "1\n1\n1\n1\n", "term.tsv": "May", "half.tsv": "May\t",
+    "twice.tsv": "May\t5\nMay\t6\n", "none.tsv": "\n", "unknown.tsv": "May\t한\n", "latin.tsv": b"May\t5\nK\xe4se\t6\n",
     "term-good.tsv": "May\t5\n",
     # options
-    "both.toml": "epochs = 3\nmax-steps = 4",
-    "last.toml": "average = 'last'",
-    "size.toml": "batch-size = 8",
-    "zero.toml": 'epochs = 0\nset = ["encoder.dim=8"]\nquick = true',
-    "word.toml": "epoch = 3",
-    "part.toml": "epochs = 1.5",
-    "open.toml": "[{:",
-    "a.yaml": "epochs: 1\n",
-    "a.json": '{"epochs": 1}',
-    "a.txt": "epochs = 3",
-    "again.toml": "epochs = 1\nepochs = 2\n",
-    "deep.toml": "epochs = " + "[" * 100_000,
-    "huge.toml": f"epochs = {'9' * 300}\n",
-    "date.toml": "epochs = 2001-01-01\n",
-    "group.toml": "[epochs]\nx = 1\n",
-    "null.toml": "epochs = \x00\n",
-    "models.toml": 'models = ["x"]\nout = "new"',  # the name of a command
+    "both.toml": "epochs = 3\nmax-steps = 4", "last.toml": "average = 'last'", "size.toml": "batch-size = 8",
+    "zero.toml": 'epochs = 0\nset = ["encoder.dim=8"]\nquick = true', "word.toml": "epoch = 3",
+    "part.toml": "epochs = 1.5", "open.toml": "[{:", "a.yaml": "epochs: 1\n", "a.json": '{"epochs": 1}',
+    "a.txt": "epochs = 3", "again.toml": "epochs = 1\nepochs = 2\n", "deep.toml": "epochs = " + "[" * 100_000,
+    "huge.toml": f"epochs = {'9' * 300}\n", "date.toml": "epochs = 2001-01-01\n", "group.toml": "[epochs]\nx = 1\n",
+    "null.toml": "epochs = \x00\n", "models.toml": 'models = ["x"]\nout = "new"',  # the name of a command
     "leaves.py": "import sys; sys.exit(3)\n",
-    **{
-        f"mute{n}.py": f"class Mute(Exception):\n    def __str__(self):\n        return {answer}\n\nraise Mute\n"
-        for n, answer in enumerate(("1 / 0", "3", "raise_(self)"))
-    },
-}
+} | {
+    name: f"class Mute(Exception):\n    def __str__(self):\n        return {answer}\n\nraise Mute\n"
+    for name, answer in MUTES.items()
+}  # fmt: skip
 NO_OPTIONS = "cannot be read as options"
 MUTE = "does not import (Mute: has a text that cannot be printed)"
 BPE_ALONE = "--vocab-size goes with --tokenizer bpe: give that as well"

@@ -133,12 +133,8 @@ def test_the_table_of_what_a_component_does(cli, place):
         stdin = (place / file).read_text("utf-8") if file else "one red house\n"
         results[command] = run_command(cli, place, words, stdin)
     told = "".join(done.err for done in results.values())
-    for line in (
-        "captions.en, captions.de: 75.0 % of the training",
-        "train: streamed, ",
-        "frozen: encoder, ",
-        "source embeddings: 2 of ",
-    ):
+    parts = ("captions.en, captions.de: 75.0 % of the training", "train: streamed, ", "source embeddings: 2 of ")
+    for line in (*parts, "frozen: encoder, "):
         assert line in told, line
     engines = [done.out for command, done in results.items() if "--token-scores" in command]
     links = [[json.loads(line).get("alignment") for line in out.splitlines()] for out in engines[:2]]
