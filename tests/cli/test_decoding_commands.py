@@ -58,10 +58,8 @@ def test_cut_off_outputs_are_marked_counted_and_stand_last(cli, runs):
 def test_an_evaluation_counts_what_was_cut_off(runs, pairs_file):
     results = evaluate_run(runs["transformer"], pairs_file, DecodingOptions(max_length=3))
     assert results["cut_off"] == len(PAIRS)
-    assert (
-        "3 outputs cut off at the longest length allowed; validations during a training allow less, "
-        "so their scores of such outputs differ"
-    ) in list(evaluation_lines(results))
+    less = "validations during a training allow less, so their scores of such outputs differ"
+    assert f"3 outputs cut off at the longest length allowed; {less}" in list(evaluation_lines(results))
 
 
 def test_empty_sides_have_no_score_and_no_links(runs):
@@ -103,9 +101,8 @@ def test_evaluate_against_another_run(cli, runs, pairs_file):
     first, second = runs["rnn-plain"].path, runs["transformer"].path
     data = json.loads(cli("evaluate", first, "--against", second, "--data", pairs_file, "--json").out)
     other = json.loads(cli("evaluate", second, "--data", pairs_file, "--json").out)
-    assert {name: data["against"][name] for name in ("run", "model", "metrics", "intervals")} == {
-        name: other[name] for name in ("run", "model", "metrics", "intervals")
-    }
+    names = ("run", "model", "metrics", "intervals")
+    assert [data["against"][name] for name in names] == [other[name] for name in names]
     lines = cli("evaluate", first, "--against", second, "--data", pairs_file, "--lang", "ko").out.splitlines()
     assert lines[1] == f"비교 대상: transformer({second}), 같은 항목"
     assert lines[2].endswith("%p, p = 1.0000")

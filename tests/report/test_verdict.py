@@ -321,10 +321,9 @@ def test_the_head_of_each_step_is_named(rich):
         table = next(block for block in alignment_section(other) if getattr(block, "name", "") == "alignment")
         return [texts(line.cells[1]) for line in table.rows]
 
-    assert chosen(best=writes, best_shifted=reads)[:2] == [
-        f"best when writing: layer {writes[0]}, head {writes[1]}",
-        f"best at the next step: layer {reads[0]}, head {reads[1]}",
-    ]
+    writing, next_step = (f"layer {layer}, head {head}" for layer, head in (writes, reads))
+    both = [f"best when writing: {writing}", f"best at the next step: {next_step}"]
+    assert chosen(best=writes, best_shifted=reads)[:2] == both
     assert chosen(best=writes, best_shifted=writes)[0] == f"best at both: layer {writes[0]}, head {writes[1]}"
 
 

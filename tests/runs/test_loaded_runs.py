@@ -121,10 +121,8 @@ TEXTS = ["november 13, 2008", "", "1 May 1999"]
 
 
 def test_the_probabilities_are_the_mean(close):
-    models = [
-        build(PRESETS[name].config, vocab_size=7, pad_id=0, seed=seed)
-        for seed, name in enumerate(("transformer", "rnn-attention", "decoder-only"))
-    ]
+    configs = [PRESETS[name].config for name in ("transformer", "rnn-attention", "decoder-only")]
+    models = [build(config, vocab_size=7, pad_id=0, seed=seed) for seed, config in enumerate(configs)]
     source, target_in = torch.tensor([[4, 5, 2], [6, 2, 0]]), torch.tensor([[1, 4, 5], [1, 6, 4]])
     each = [model(source, target_in, source_mask=source > 0).softmax(dim=-1) for model in models]
     together = Ensemble(models)
