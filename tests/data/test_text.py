@@ -129,26 +129,20 @@ def test_generated_texts_are_clean() -> None:
     assert unclean(EmbeddedPhrases("en", "fr", 0).train(0, 300)) is None
 
 
-class Spaced(TaskData):
-    """Draw pairs with spaces at their ends."""
-
-    name = "spaced"
-
-    def pair(self, chance: Any) -> Pair:
-        return Pair(f" {chance.random()} ", "\ta\n")
-
-
-class UncleanSplits(EndlessSplits):
-    """Splits of a plugin that cleans nothing."""
-
-    def sample(self) -> list[Pair]:
-        return [Pair("a ", "b")]
-
-    def draw(self, part: Any, seed: int, epoch: int, count: int) -> list[Pair]:
-        return [Pair("a ", "b")] * count
-
-
 def test_pairs_of_a_plugin_are_cleaned_or_refused() -> None:
+    class Spaced(TaskData):
+        name = "spaced"
+
+        def pair(self, chance: Any) -> Pair:
+            return Pair(f" {chance.random()} ", "\ta\n")
+
+    class UncleanSplits(EndlessSplits):
+        def sample(self) -> list[Pair]:
+            return [Pair("a ", "b")]
+
+        def draw(self, part: Any, seed: int, epoch: int, count: int) -> list[Pair]:
+            return self.sample() * count
+
     splits = Spaced().splits(seed=0)
     assert unclean([*splits.train(0, 20), *splits.validation(5)]) is None
     with pytest.raises(UserError, match=r"'a ', 'b': not clean, .* clean them by selfattn\.plugin\.clean_pair"):

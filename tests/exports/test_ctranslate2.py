@@ -139,13 +139,11 @@ def test_texts_alone_need_no_scores(exported: Run, monkeypatch: pytest.MonkeyPat
 
 
 def test_a_cut_off_hypothesis_comes_after_a_finished_one(exported: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Engine:
-        def translate_batch(self, sources: list[list[str]], **options: Any) -> list[Any]:
-            count = options["num_hypotheses"]
-            hypotheses = [["5", "6"], ["7", "<eos>"], ["8", "<eos>"]][:count]
-            return [SimpleNamespace(hypotheses=hypotheses, scores=[-0.1, -0.5, -0.9][:count]) for _ in sources]
+    def translate(sources: list[list[str]], num_hypotheses: int, **options: Any) -> list[Any]:
+        hypotheses = [["5", "6"], ["7", "<eos>"], ["8", "<eos>"]][:num_hypotheses]
+        return [SimpleNamespace(hypotheses=hypotheses, scores=[-0.1, -0.5, -0.9][:num_hypotheses]) for _ in sources]
 
-    monkeypatch.setattr(exported.model, "engine", Engine())
+    monkeypatch.setattr(exported.model, "engine", SimpleNamespace(translate_batch=translate))
     ((hypothesis,),) = exported.model.hypotheses([[5, 2]], DecodingOptions(beam=3), [2])
     assert (hypothesis.ids, hypothesis.score, hypothesis.finished) == ([7], -0.5, True)
 

@@ -55,63 +55,39 @@ def test_a_metric_that_fails_is_told_before_anything_is_trained(cli: Cli, tmp_pa
     assert "error: metric 'edit_similarity': cannot score [" in done.err
 
 
-class NoCounts(Metric):
-    pass
+def mine(base: type, **attributes: object) -> type:
+    return type("Mine", (base,), attributes)
 
 
-class Percent(Metric):
-    unit = "percent"  # type: ignore[assignment]  # what the test is about
-
-    def counts(self, outputs, references):  # type: ignore[no-untyped-def]
-        return outputs
-
-
-class NoPairs(TaskData):
-    pass
-
-
-class LooseOptions(TaskData):
-    Options = dict
-
-    def pair(self, chance):  # type: ignore[no-untyped-def]
-        return chance
-
-
-class Silent(Claim):
-    arms = measure = contrasts = blocks = lambda self: None  # type: ignore[assignment]
-    source, seconds = "nobody", (1.0, 1.0)
-    words = {"en": {}}  # noqa: RUF012
-
-
-class HalfKorean(Silent):
-    words = {"en": {"sentence": "Yes.", "rule": "None."}, "ko": {"sentence": "네."}}  # noqa: RUF012
-
-
-class Bare(ModelConfig):
-    pass
+NOTHING, NO_PAIRS, ENGLISH = lambda *given: None, mine(TaskData), {"sentence": "Yes.", "rule": "None."}
+SILENT = {
+    "source": "nobody",
+    "seconds": (1.0, 1.0),
+    **dict.fromkeys(("arms", "measure", "contrasts", "blocks"), NOTHING),
+}
 
 
 @pytest.mark.parametrize(
     ("kind", "part", "message"),
     [
         ("score", lambda query, key: query @ key.mT, "score 'mine': expected a subclass of Score, got"),
-        ("score", type("Mute", (Score,), {}), "score 'mine': Mute has no forward"),
+        ("score", mine(Score), "score 'mine': Mine has no forward"),
         ("position", Position, "position 'mine': expected a subclass of EmbeddingPosition or AttentionPos"),
-        ("position", type("Mute", (EmbeddingPosition,), {}), "position 'mine': Mute has no forward"),
+        ("position", mine(EmbeddingPosition), "position 'mine': Mine has no forward"),
         ("family", Seq2Seq, "model family 'mine': expected a subclass of ModelConfig, got"),
-        ("family", Bare, "model family 'mine': Bare is no dataclass; put @data"),
-        ("family", dataclass(type("Bare", (ModelConfig,), {})), "model family 'mine': Bare has no build"),
+        ("family", mine(ModelConfig), "model family 'mine': Mine is no dataclass; put @data"),
+        ("family", dataclass(mine(ModelConfig)), "model family 'mine': Mine has no build"),
         ("preset", ModelConfig, "model 'mine': expected a Preset, got type"),
         ("metric", len, "metric 'mine': expected a subclass of Metric, got <built-in function len>"),
-        ("metric", NoCounts, "NoCounts has no counts"),
-        ("metric", Percent, "unit 'percent': expected share or points"),
-        ("task", NoPairs, "NoPairs has none of pair(), pairs() and splits()"),
-        ("task", LooseOptions, "options are a frozen dataclass"),
-        ("section", NoPairs, "has no title and no blocks"),
+        ("metric", mine(Metric), "Mine has no counts"),
+        ("metric", mine(Metric, unit="percent", counts=NOTHING), "unit 'percent': expected share or points"),
+        ("task", NO_PAIRS, "Mine has none of pair(), pairs() and splits()"),
+        ("task", mine(TaskData, Options=dict, pair=NOTHING), "options are a frozen dataclass"),
+        ("section", NO_PAIRS, "has no title and no blocks"),
         ("section", len, "expected a class"),
-        ("claim", NoPairs, "expected a subclass of Claim"),
-        ("claim", Silent, "its words have no sentence"),
-        ("claim", HalfKorean, "its words lack rule (ko)"),
+        ("claim", NO_PAIRS, "expected a subclass of Claim"),
+        ("claim", mine(Claim, **SILENT, words={"en": {}}), "its words have no sentence"),
+        ("claim", mine(Claim, **SILENT, words={"en": ENGLISH, "ko": {"sentence": "네."}}), "its words lack rule (ko)"),
     ],
 )
 def test_a_part_is_checked_when_it_is_registered(kind: str, part: object, message: str) -> None:
@@ -153,11 +129,8 @@ def test_every_name_exists(module: ModuleType) -> None:
         _ = module.nothing
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["convolutional_family", "cosine_score", "edit_similarity", "kerple_position", "reversal_task", "seed_spread"],
-)
-def test_a_plugin_needs_one_import(name: str) -> None:
-    text = (HERE / f"{name}.py").read_text(encoding="utf-8")
+@pytest.mark.parametrize("path", [path for path in HERE.glob("*_*.py") if not path.name.startswith("test_")])
+def test_a_plugin_needs_one_import(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
     imports = [line for line in text.splitlines() if line.startswith(("from selfattn", "import selfattn"))]
     assert [line.split()[:2] for line in imports] == [["from", "selfattn.plugin"]]

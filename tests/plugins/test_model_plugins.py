@@ -75,15 +75,6 @@ def test_a_family_has_answers_to_what_the_engine_asks() -> None:
         build(config, vocab_size=VOCAB, pad_id=0, seed=0, source_vocab_size=5)
 
 
-class Rows(EmbeddingPosition):
-    def __init__(self, dim: int) -> None:
-        super().__init__()
-        self.dim = dim
-
-    def forward(self, positions: Tensor) -> Tensor:
-        return torch.zeros(self.dim)
-
-
 def test_a_bias_of_another_shape_is_an_error_even_where_it_would_fit() -> None:
     position = POSITIONS["kerple"](3)
     layer, x = MultiHeadAttention(12, num_heads=3, position=position), torch.randn(3, 5, 12)
@@ -99,6 +90,14 @@ def test_a_bias_of_another_shape_is_an_error_even_where_it_would_fit() -> None:
 
 
 def test_a_position_that_is_added_can_be_a_plugin() -> None:
+    class Rows(EmbeddingPosition):
+        def __init__(self, dim: int) -> None:
+            super().__init__()
+            self.dim = dim
+
+        def forward(self, positions: Tensor) -> Tensor:
+            return torch.zeros(self.dim)
+
     register.position("rows")(Rows)
     stack = {"encoder.position": "rows", "decoder.position": "none"}
     model = build(override(get_preset("transformer").config, stack), vocab_size=11, pad_id=0, seed=0)
@@ -128,22 +127,17 @@ def test_a_constructor_is_handed_what_it_names_and_told_what_there_is() -> None:
         make_score("odd", 3, 5)
 
 
-class Unfinished(Seq2Seq):
-    def encode(self, source: Tensor, source_mask: Tensor) -> Memory:
-        return Memory()
-
-
 def test_a_family_whose_model_does_not_follow_the_protocol_is_refused_when_it_is_built() -> None:
-    class Config(ModelConfig):
-        def __init__(self, model: Any) -> None:
-            self.build = lambda **sizes: model  # type: ignore[method-assign]  # for this object
-
-    with pytest.raises(UserError, match=r"Config\.build: expected a Seq2Seq, got Linear"):
-        build(Config(torch.nn.Linear(2, 3)), vocab_size=5)
-    with pytest.raises(UserError, match="Unfinished: has neither a method advance nor step"):
-        build(Config(Unfinished()), vocab_size=5)
+    unfinished = type("Unfinished", (Seq2Seq,), {"encode": lambda self, source, source_mask: Memory()})()
+    for model, message in (
+        (torch.nn.Linear(2, 3), r"Config\.build: expected a Seq2Seq, got Linear"),
+        (unfinished, "Unfinished: has neither a method advance nor step"),
+    ):
+        config = type("Config", (ModelConfig,), {"build": lambda self, model=model, **sizes: model})
+        with pytest.raises(UserError, match=message):
+            build(config(), vocab_size=5)
     with pytest.raises(UserError, match="Unfinished: has no method start, and its memory Memory is no DecoderState"):
-        Unfinished().start(Memory())
+        unfinished.start(Memory())
 
 
 def test_a_parameter_without_axes_is_measured() -> None:

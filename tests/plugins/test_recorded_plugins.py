@@ -5,6 +5,7 @@ import importlib
 import shutil
 import sys
 from collections.abc import Iterator
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
@@ -81,10 +82,7 @@ def test_installed_plugins_are_read_by_load(tmp_path: Path, monkeypatch: pytest.
     trained(tmp_path)
     registry._loaded.clear()
 
-    class Point:
-        name, value, module = "mine", "my_score", "my_score"
-        load = staticmethod(lambda: sys.modules["my_score"])
-
-    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: [Point])
+    point = EntryPoint("mine", "my_score", "selfattn.plugins")
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: [point])
     monkeypatch.setattr(registry, "_installed", False)
     assert selfattn.load(tmp_path / "run").predict(["1 May 1999"])

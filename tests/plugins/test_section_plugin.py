@@ -70,26 +70,16 @@ def test_it_is_left_out_where_it_has_nothing_to_show() -> None:
 
 
 def test_a_section_that_breaks_loses_no_results(record: Record, tmp_path: Path) -> None:
-    @register.section("broken")
-    class Broken:
-        title = phrase(en="Broken")
-
-        def blocks(self, record: Record) -> tuple[()]:
-            raise ValueError("no such figure")
-
-    with pytest.raises(UserError, match=r"section 'broken': shows nothing \(ValueError: no such figure\)"):
+    parts = {"title": phrase(en="Broken"), "blocks": lambda self, record: 1 / 0}
+    register.section("broken")(type("Broken", (), parts))
+    with pytest.raises(UserError, match=r"section 'broken': shows nothing \(ZeroDivisionError: division by zero\)"):
         write_report(record, tmp_path)
     assert read_record(tmp_path / "results.json").models == record.models
 
 
 def test_a_section_after_one_that_is_not_there_is_refused(record: Record) -> None:
-    @register.section("lost")
-    class Lost:
-        title, after = phrase(en="Lost"), "costs"
-
-        def blocks(self, record: Record) -> tuple[()]:
-            return ()
-
+    parts = {"title": phrase(en="Lost"), "after": "costs", "blocks": lambda self, record: ()}
+    register.section("lost")(type("Lost", (), parts))
     with pytest.raises(UserError, match="section 'lost': after = 'costs' is no section; choose one of"):
         contents(record)
 

@@ -3,12 +3,12 @@
 import copy
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import pytest
 import torch
+from fake_models import Writer
 from torch import Tensor
 
 from selfattn.attention import DeltaAttention
@@ -17,7 +17,7 @@ from selfattn.errors import UserError
 from selfattn.models import inside
 from selfattn.models.build import build
 from selfattn.models.inside import Edit, ablate, attention_layers, edited, intermediates, patch, reweigh, trace_model
-from selfattn.models.protocol import DecoderState, Memory, Seq2Seq, stepped_logits
+from selfattn.models.protocol import Seq2Seq, stepped_logits
 
 Close = Callable[[Tensor, Tensor], None]  # the fixture of tests/conftest.py
 
@@ -139,27 +139,12 @@ def test_a_beam_search_decodes_the_changed_model(name: str) -> None:
         assert score.item() == pytest.approx(found[0].log_probability, abs=1e-4)
 
 
-@dataclass(frozen=True)
-class Handed(Memory, DecoderState):
-    tensor: Tensor
-
-
-class Elsewhere(Seq2Seq):
-    """A model that computes in another program, and carries what that program hands over."""
-
-    def encode(self, source: Tensor, source_mask: Tensor) -> Handed:
-        return Handed(source.float())
-
-    def step(self, token: Tensor, state: Handed) -> tuple[Tensor, Handed]:
-        return torch.zeros(len(token), 11), state
-
-
 def test_a_model_that_computes_elsewhere_is_refused() -> None:
-    model = Elsewhere()
-    with pytest.raises(UserError, match="Elsewhere cannot be looked into; take the run that it was made from"):
+    model = Writer(lambda source, read: torch.zeros(len(read), 11))
+    with pytest.raises(UserError, match="Writer cannot be looked into; take the run that it was made from"):
         trace_model(model, torch.tensor([5, 2]), torch.tensor([1, 7]))
-    with pytest.raises(UserError, match="Elsewhere cannot be looked into"):
-        edited(model, Edit("state.tensor", lambda tensor, place: 2 * tensor))
+    with pytest.raises(UserError, match="Writer cannot be looked into"):
+        edited(model, Edit("state.source", lambda tensor, place: 2 * tensor))
 
 
 def test_heads_and_steps_are_read_once_and_a_copy_counts_its_own_steps() -> None:

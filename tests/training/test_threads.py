@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from threading import Barrier, Event, Thread
+from types import SimpleNamespace
 from typing import Any
 
 import cloudpickle
@@ -100,11 +101,6 @@ class Together(Runner[Any]):
             assert torch.get_num_threads() == self.workers.threads
 
 
-class Named:
-    def __init__(self, label: str) -> None:
-        self.label = label
-
-
 def test_a_worker_with_threads_runs_one_trial_after_the_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     stderr = sys.stderr
@@ -113,7 +109,9 @@ def test_a_worker_with_threads_runs_one_trial_after_the_other(tmp_path: Path, mo
         folder = tmp_path / name
         (folder / "logs").mkdir(parents=True)
         parcel = queue.pack(Together(Workers(folder, threads=threads)))
-        calls.append(partial(queue._run_in_worker, parcel, name, cloudpickle.dumps(Named(name)), str(folder), ""))
+        calls.append(
+            partial(queue._run_in_worker, parcel, name, cloudpickle.dumps(SimpleNamespace(label=name)), str(folder), "")
+        )
     at_once(calls)
     assert sys.stderr is stderr
     assert Path.cwd() == tmp_path
