@@ -1,46 +1,13 @@
 """Additive and concat scores never hold ``[b h i j a]`` whole, forward or backward: measured, not believed."""
 
-import weakref
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
+from memory import Memory
 
 from selfattn.attention import Additive, Concat, attend
 from selfattn.attention.scores import summed_tanh
-
-
-class Memory(TorchDispatchMode):
-    """Watch every tensor that any operation makes: the largest, and the most that are alive at a time, in bytes."""
-
-    def __init__(self, ignore: tuple[Tensor, ...] = ()) -> None:
-        super().__init__()
-        self.largest = self.alive = self.peak = 0
-        self.known = {tensor.untyped_storage()._cdata for tensor in ignore}
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        result = func(*args, **(kwargs or {}))
-        for tensor in tree_leaves(result):
-            if isinstance(tensor, Tensor):
-                self.see(tensor.untyped_storage())
-        return result
-
-    def see(self, storage: torch.UntypedStorage) -> None:
-        key, size = storage._cdata, storage.nbytes()
-        if key not in self.known:
-            self.known.add(key)
-            self.alive += size
-            self.largest, self.peak = max(self.largest, size), max(self.peak, self.alive)
-            weakref.finalize(storage, self.forget, key, size)
-
-    def forget(self, key: int, size: int) -> None:
-        self.known.discard(key)
-        self.alive -= size
-
 
 # All of [b h i j a] in float32, and a block that is a 64th part of it.
 BATCH, HEADS, QUERIES, KEYS, WIDTH = 1, 2, 127, 131, 64

@@ -8,9 +8,9 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from memory import Memory
 from torch import Tensor, nn
 from torch.nn import functional
-from torch.utils._python_dispatch import TorchDispatchMode
 from zoo import transformer
 
 from selfattn.data.batches import Batch, collate
@@ -152,25 +152,13 @@ def test_equals_pytorch_whatever_the_chunks(scale: float, n: int, d: int, v: int
             torch.testing.assert_close(torch.autograd.grad(found, inputs), gradients)
 
 
-class Largest(TorchDispatchMode):
-    """How many elements the largest tensor has that any operator returns."""
-
-    elements = 0
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        found = func(*args, **(kwargs or {}))
-        if isinstance(found, Tensor):
-            self.elements = max(self.elements, found.numel())
-        return found
-
-
 def test_the_logits_of_no_more_than_some_tokens_exist_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """64 tokens of 50 logits, two tokens at a time; beside them as much to write into."""
     monkeypatch.setattr(module, "_ELEMENTS", 100)
     states, weight, bias, target = drawn(64, 2, 50)
-    with Largest() as largest:
+    with Memory() as memory:
         linear_cross_entropy(states, weight, bias, target).backward()  # type: ignore[no-untyped-call]  # PyTorch has no types for it
-    assert largest.elements <= 200
+    assert memory.largest <= 8 * 200  # in float64
 
 
 def test_numerical_gradients() -> None:

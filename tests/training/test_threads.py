@@ -109,9 +109,8 @@ def test_a_worker_with_threads_runs_one_trial_after_the_other(tmp_path: Path, mo
         folder = tmp_path / name
         (folder / "logs").mkdir(parents=True)
         parcel = queue.pack(Together(Workers(folder, threads=threads)))
-        calls.append(
-            partial(queue._run_in_worker, parcel, name, cloudpickle.dumps(SimpleNamespace(label=name)), str(folder), "")
-        )
+        trial = cloudpickle.dumps(SimpleNamespace(label=name))
+        calls.append(partial(queue._run_in_worker, parcel, name, trial, str(folder), ""))
     at_once(calls)
     assert sys.stderr is stderr
     assert Path.cwd() == tmp_path
