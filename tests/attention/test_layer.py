@@ -110,6 +110,12 @@ def test_scores_lead_to_weights_and_these_to_the_output(position: AttentionPosit
     output = layer.out_proj(steps.heads.transpose(1, 2).flatten(-2))
     torch.testing.assert_close(output, steps.output)
     assert torch.equal(steps.output, layer(x, causal=True, need_weights=True).output)
+    places = torch.tensor([1, 4, 5, 9, 20])
+    moved = attention_steps(layer, x, positions=places if position is not None else None)
+    expected = layer(x, positions=places if position is not None else None, need_weights=True)
+    assert torch.equal(moved.output, expected.output)
+    value = ", ".join(f"{number:.3f}" for number in steps.value[1, 3 * num_kv_heads // 4, 2].tolist())
+    assert steps.table(4, head=3, row=1).splitlines()[4].endswith(f"[{value}]")
 
 
 @pytest.mark.parametrize("score", ["dot", "scaled_dot", "general", "additive", "concat", "location"])
