@@ -246,9 +246,8 @@ def test_no_file_asks_of_which_family_a_model_is() -> None:
 def loaded_after(code: str) -> set[str]:
     script = f"import sys\n{code}\nprint('\\n' + ' '.join(sys.modules))"
     # `python -c` puts the working folder first on the path, as running a script from there would.
-    done = subprocess.run(
-        [sys.executable, "-c", script], cwd=PACKAGE.parent, capture_output=True, text=True, check=False
-    )
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, cwd=PACKAGE.parent, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return set(done.stdout.splitlines()[-1].split())
 
@@ -298,9 +297,8 @@ def test_a_command_searches_what_it_imported_for_cycles_neither_at_the_start_nor
         "from selfattn.cli.__main__ import main; main()"
     )
     command = [sys.executable, "-c", code]
-    done = subprocess.run(
-        command, cwd=PACKAGE.parent, input="May 1, 2001\n", capture_output=True, text=True, check=True
-    )
+    options = {"cwd": PACKAGE.parent, "capture_output": True, "text": True, "check": True}
+    done = subprocess.run(command, input="May 1, 2001\n", **options)
     assert done.stdout.splitlines()[-1] == "0 True"
 
 

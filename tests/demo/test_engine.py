@@ -133,9 +133,8 @@ def test_a_blocked_token_is_torchs_mask(ask_node: Any) -> None:
     cases = [case(name, [source], blocked=blocked, given=[given]) for name in names]
     for name, [answer] in zip(names, ask_node("answer", cases), strict=True):
         wanted = without(model_of(name), source, blocked, given)
-        torch.testing.assert_close(
-            torch.tensor(answer["logits"], dtype=torch.float32), wanted, rtol=1e-3, atol=1e-4, msg=name
-        )
+        logits = torch.tensor(answer["logits"], dtype=torch.float32)
+        torch.testing.assert_close(logits, wanted, rtol=1e-3, atol=1e-4, msg=name)
         for layer in answer["cross"]:
             assert all(row[place] == 0 for head in layer for row in head for place in blocked)
 

@@ -177,9 +177,8 @@ def test_a_query_is_named_by_what_it_writes_and_what_was_read_last(open_page: Op
     page = open_page("transformer", "rnn-attention")
     first, second = page.output(FIRST)[:2]
     page.choose(f"{FIRST} input[name=kind-transformer][value=decoder]")
-    [label] = page.run(
-        "return [document.querySelector(arguments[0]).ariaLabel]", f"{FIRST} td[data-row='1'][data-column='0']"
-    )
+    cell = f"{FIRST} td[data-row='1'][data-column='0']"
+    label = page.run("return document.querySelector(arguments[0]).ariaLabel", cell)
     assert label.startswith(f"writing {second} (last read: {first}) to ⊢: ".replace("  ", " ␣"))
     heads = page.told(f"{FIRST} .map tbody th")
     read = run("transformer").attention(TEXT).decoder_tokens  # the library's names of the same queries
@@ -202,10 +201,8 @@ def test_an_example_opens_with_a_question_before_the_weights(open_page: Open) ->
     assert page.text("#place").startswith(f"step {step} of ")
     assert "Where will the model look?" in page.text(f"{FIRST} .question")
     row = f"{FIRST} .map tr.now td[data-row]"
-    assert all(
-        "?" in label
-        for label in page.run("return [...document.querySelectorAll(arguments[0])].map(td => td.ariaLabel)", row)
-    )
+    labels = page.run("return [...document.querySelectorAll(arguments[0])].map(td => td.ariaLabel)", row)
+    assert all("?" in label for label in labels)
     page.choose(f"{FIRST} [data-key=show]")
     assert sum(page.weights(FIRST)[step - 1]) == pytest.approx(1, abs=0.01)
     assert not page.all(".question")
@@ -379,9 +376,8 @@ def test_what_cannot_run_says_so(open_page: Open, tmp_path: Path) -> None:
     assert "reads at most 9 tokens" in page.text("#models [data-model='learned']")
     page.set("#text", "May 13")
     assert page.output("#models [data-model='learned']") == short.predict(["May 13"])[0]
-    (tmp_path / "foreign.html").write_text(
-        written(tmp_path, run("rnn-attention")).replace('"score":"dot"', '"score":"mine"')
-    )
+    foreign = written(tmp_path, run("rnn-attention")).replace('"score":"dot"', '"score":"mine"')
+    (tmp_path / "foreign.html").write_text(foreign)
     page.driver.get((tmp_path / "foreign.html").as_uri())
     page.set("#text", TEXT)
     assert "does not know (score mine)" in page.text("#models .panel")

@@ -83,9 +83,8 @@ def make_environment(folder: Path, *packages: str) -> Path:
     """Make a virtual environment with these packages alone, and return its Python."""
     venv.create(folder, with_pip=True)
     python = folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
-    done = subprocess.run(
-        [python, "-m", "pip", "install", "-q", "-c", CONSTRAINTS, *packages], capture_output=True, encoding="utf-8"
-    )
+    command = [python, "-m", "pip", "install", "-q", "-c", CONSTRAINTS, *packages]
+    done = subprocess.run(command, capture_output=True, encoding="utf-8")
     if done.returncode:
         pytest.skip(f"pip cannot install {' '.join(packages)} here: {done.stderr.splitlines()[-1]}")
     return python
@@ -109,11 +108,8 @@ def test_the_server_answers(tokenizer: str, trained: dict[str, Run], server: Pat
     package = str(HOW_TO.parents[1])
     environment = os.environ | {"RUN": str(trained[tokenizer].path), "PYTHONPATH": package}
     texts = [TEXTS[tokenizer], "two"]
-    with subprocess.Popen(
-        [server, "-m", "uvicorn", "serve:app", "--port", str(port), "--log-level", "warning"],
-        cwd=tmp_path,
-        env=environment,
-    ) as process:
+    command = [server, "-m", "uvicorn", "serve:app", "--port", str(port), "--log-level", "warning"]
+    with subprocess.Popen(command, cwd=tmp_path, env=environment) as process:
         try:
             address, body = f"http://127.0.0.1:{port}/predict", json.dumps({"texts": texts}).encode()
             question = urllib.request.Request(address, body, {"content-type": "application/json"})

@@ -44,9 +44,8 @@ def started(*command: str, host: str = "", **settings: str) -> Iterator[subproce
     kept = {name: value for name, value in os.environ.items() if name not in ("RANK", "WORLD_SIZE", "LOCAL_RANK")}
     environment = kept | {"OMP_NUM_THREADS": "1"} | ({"GLOO_SOCKET_IFNAME": ENDS[host]} if host else {}) | settings
     before = ["ip", "netns", "exec", host] if host else []
-    with subprocess.Popen(
-        [*before, sys.executable, *command], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
+    words, pipes = [*before, sys.executable, *command], dict.fromkeys(("stdout", "stderr"), subprocess.PIPE)
+    with subprocess.Popen(words, env=environment, text=True, **pipes) as process:
         try:
             yield process
         finally:

@@ -127,9 +127,8 @@ def test_a_language_model_has_no_links(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["enfr", "roen"])
 def test_published_links_of_words_are_those_of_their_characters(name: str, shared_data: Callable[[str], Path]) -> None:
-    gold = read_gold(
-        shared_data(f"alignments/{name}/{name}.gold"), sentences=shared_data(f"alignments/{name}/{name}.src-tgt")
-    )[:50]
+    links, sentences = (shared_data(f"alignments/{name}/{name}.{ending}") for ending in ("gold", "src-tgt"))
+    gold = read_gold(links, sentences=sentences)[:50]
     texts = [Pair(" ".join(pair.source), " ".join(pair.target)) for pair in gold]
     tokenizer = CharTokenizer(text for pair in texts for text in (pair.source, pair.target))
     for pair, example in zip(gold, linked_examples(texts, tokenizer, spans_by_texts(gold)), strict=True):
