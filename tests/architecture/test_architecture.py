@@ -1,12 +1,9 @@
 """Import rules, read with `ast`: layers, circles, declared ones, and names that stay in the file that owns them."""
 
-from __future__ import annotations
-
 import ast
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
 from functools import cache
 from importlib.metadata import packages_distributions
 from pathlib import Path
@@ -61,30 +58,30 @@ FORBIDDEN = {
 }
 
 
-def modules() -> list[Path]:
+def modules():
     return sorted(path for path in PACKAGE.rglob("*.py") if "__pycache__" not in path.parts)
 
 
-def short(path: Path) -> str:
+def short(path):
     return str(path.relative_to(PACKAGE.parent))
 
 
-def package(path: Path) -> str:
+def package(path):
     return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
 
 
-def layer(name: str) -> int:
+def layer(name):
     layers = [number for number, packages in enumerate(LAYERS) if name in packages]
     assert layers, f"{name}: a package without a layer"
     return layers[0]
 
 
 @cache
-def nodes(path: Path) -> list[ast.AST]:
+def nodes(path):
     return list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
 
 
-def imported(path: Path) -> Iterator[tuple[int, str]]:
+def imported(path):
     """Every import of a file, wherever it stands in it: at the top, in a function, under TYPE_CHECKING."""
     for node in nodes(path):
         if isinstance(node, ast.Import):
@@ -95,7 +92,7 @@ def imported(path: Path) -> Iterator[tuple[int, str]]:
             yield from ((node.lineno, f"{node.module}.{alias.name}") for alias in node.names)
 
 
-def misplaced_imports(path: Path) -> Iterator[str]:
+def misplaced_imports(path):
     here = package(path)
     for line, name in imported(path):
         parts = name.split(".")
@@ -110,13 +107,13 @@ def misplaced_imports(path: Path) -> Iterator[str]:
             yield f"{short(path)}:{line}: {here} imports {name}"
 
 
-def test_imports_run_down_only() -> None:
+def test_imports_run_down_only():
     files = [path for path in modules() if path != PACKAGE / "__init__.py"]  # which loads what users ask for
     misplaced = [place for path in files for place in misplaced_imports(path)]
     assert not misplaced, "\n".join(misplaced)
 
 
-def test_every_import_is_declared() -> None:
+def test_every_import_is_declared():
     """By pyproject.toml, as a dependency or as that of an extra."""
     project = tomllib.loads((PACKAGE.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = project["optional-dependencies"].values()
@@ -130,7 +127,7 @@ def test_every_import_is_declared() -> None:
             assert top in STANDARD | {"selfattn"} or names & declared, f"{short(path)}:{line}: {name}"
 
 
-def file_of(name: str) -> Path | None:
+def file_of(name):
     """The file that an imported name leads to; None outside the package."""
     parts = name.split(".")
     while parts and parts[0] == "selfattn":
@@ -143,15 +140,15 @@ def file_of(name: str) -> Path | None:
     return None
 
 
-def test_no_file_imports_itself_by_way_of_others() -> None:
+def test_no_file_imports_itself_by_way_of_others():
     leads = {
         path: {other for _, name in imported(path) if (other := file_of(name)) not in (None, path)}
         for path in modules()
         if path != PACKAGE / "__init__.py"
     }
-    done: set[Path] = set()
+    done = set()
 
-    def visit(path: Path, way: tuple[Path, ...]) -> None:
+    def visit(path, way):
         assert path not in way, " -> ".join(map(short, [*way[way.index(path) :], path]))
         if path not in done:
             for other in sorted(leads.get(path, ())):
@@ -162,8 +159,8 @@ def test_no_file_imports_itself_by_way_of_others() -> None:
         visit(path, ())
 
 
-def test_a_class_has_a_name_that_no_other_class_has() -> None:
-    places: dict[str, list[str]] = {}
+def test_a_class_has_a_name_that_no_other_class_has():
+    places = {}
     for path in modules():
         for node in ast.parse(path.read_text(encoding="utf-8")).body:
             if isinstance(node, ast.ClassDef):
@@ -172,7 +169,7 @@ def test_a_class_has_a_name_that_no_other_class_has() -> None:
 
 
 @cache
-def texts(path: Path) -> list[tuple[int, str]]:
+def texts(path):
     """Every text constant of a file but for docstrings."""
     documents = set()
     for node in nodes(path):
@@ -205,7 +202,7 @@ OTHER_MEANINGS = {
 }
 
 
-def owns(path: Path, what: str, name: str) -> bool:
+def owns(path, what, name):
     """Whether a file is where a name comes in: by the registry that is asked about, or another one of the same word."""
     text = path.read_text(encoding="utf-8")
     return OWNERS[what] in text or any(
@@ -214,7 +211,7 @@ def owns(path: Path, what: str, name: str) -> bool:
 
 
 @pytest.mark.parametrize("what", REGISTRIES)
-def test_a_name_stays_in_the_file_that_owns_it(what: str) -> None:
+def test_a_name_stays_in_the_file_that_owns_it(what):
     names = set(REGISTRIES[what].names())
     assert names
     misplaced = [
@@ -227,7 +224,7 @@ def test_a_name_stays_in_the_file_that_owns_it(what: str) -> None:
     assert not misplaced, "\n".join(misplaced)
 
 
-def test_no_file_asks_of_which_family_a_model_is() -> None:
+def test_no_file_asks_of_which_family_a_model_is():
     kinds = {REGISTRIES["model family"][name].__name__ for name in FAMILIES.names()}
     asked = [
         f"{short(path)}:{node.lineno}: {ast.unparse(node)}"
@@ -243,7 +240,7 @@ def test_no_file_asks_of_which_family_a_model_is() -> None:
     assert not asked, "\n".join(asked)
 
 
-def loaded_after(code: str) -> set[str]:
+def loaded_after(code):
     script = f"import sys\n{code}\nprint('\\n' + ' '.join(sys.modules))"
     # `python -c` puts the working folder first on the path, as running a script from there would.
     command = [sys.executable, "-c", script]
@@ -260,7 +257,7 @@ OTHERS = (
 )
 CHAR = str(PACKAGE.parent / "tests/fixtures/formats/tokenizer-char")
 # A program, and the modules that it does not load.
-NOT_LOADED: dict[str, tuple[str, str]] = {
+NOT_LOADED = {
     "the package": (
         "import os; before = dict(os.environ); import selfattn.plugin; assert dict(os.environ) == before",
         "torch numpy datasets jinja2 cyclopts rich babel safetensors pydantic"),
@@ -281,13 +278,13 @@ NOT_LOADED: dict[str, tuple[str, str]] = {
 
 
 @pytest.mark.parametrize("program", NOT_LOADED)
-def test_what_a_program_does_not_need_is_not_loaded(program: str) -> None:
+def test_what_a_program_does_not_need_is_not_loaded(program):
     code, names = NOT_LOADED[program]
     unneeded = tuple(f"{name}." for name in names.split())
     assert sorted(name for name in loaded_after(code) if f"{name}.".startswith(unneeded)) == []
 
 
-def test_a_command_searches_what_it_imported_for_cycles_neither_at_the_start_nor_at_the_end() -> None:
+def test_a_command_searches_what_it_imported_for_cycles_neither_at_the_start_nor_at_the_end():
     code = (
         "import atexit, gc, sys\n"
         "def full(): return gc.get_stats()[2]['collections']\n"
@@ -303,7 +300,7 @@ def test_a_command_searches_what_it_imported_for_cycles_neither_at_the_start_nor
 
 
 @pytest.mark.slow
-def test_imports_stay_apart(tmp_path: Path) -> None:
+def test_imports_stay_apart(tmp_path):
     """What users ask for loads no command line, a training no report, and no module sets an environment variable.
 
     (PyTorch itself may set one while it trains.) The links `tasks` and `tokenizers` at the top of the repository hide

@@ -23,7 +23,7 @@ PAGES = sorted(
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_a_pages_code_runs(page: Path) -> None:
+def test_a_pages_code_runs(page):
     text = page.read_text(encoding="utf-8")
     program = []
     for block in BLOCK.finditer(text):
@@ -32,12 +32,12 @@ def test_a_pages_code_runs(page: Path) -> None:
         before = text[: block.start()]
         if not RUN_ELSEWHERE.search(before):
             program.append(compile("\n" * line + block[1], str(page), "exec"))
-    names: dict[str, object] = {"__name__": "page"}
+    names = {"__name__": "page"}
     for block_code in program:
         exec(block_code, names)
 
 
-def test_the_files_that_are_shown_are_those_that_are_tested() -> None:
+def test_the_files_that_are_shown_are_those_that_are_tested():
     page = (ROOT / "docs" / "how-to" / "extend.md").read_text(encoding="utf-8")
     shown = dict(A_FILE.findall(page))
     assert shown
@@ -56,7 +56,7 @@ PAIRS += [(f"how-to/{name}", "bash|python|dockerfile") for name in TRANSLATED if
 
 
 @pytest.mark.parametrize(("page", "languages"), PAIRS)
-def test_a_korean_page_shows_the_programs_of_the_english_one(page: str, languages: str) -> None:
+def test_a_korean_page_shows_the_programs_of_the_english_one(page, languages):
     shown = re.compile(rf"^```(?:{languages})\n.*?^```", re.DOTALL | re.MULTILINE)
     english, korean = ((ROOT / "docs" / name).read_text("utf-8") for name in (page, f"ko/{Path(page).name}"))
     assert shown.findall(korean) == shown.findall(english) != []
@@ -67,11 +67,11 @@ LINK = re.compile(r"\]\(([^)#\s]*)(?:#([^)\s]*))?\)")
 HEADING = re.compile(r"^#{1,3} (.*)$", re.MULTILINE)
 
 
-def prose(page: Path) -> str:
+def prose(page):
     return re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
 
 
-def test_what_a_page_links_to_is_there() -> None:
+def test_what_a_page_links_to_is_there():
     for page in DOCUMENTS:
         for target, anchor in LINK.findall(prose(page)):
             if target.startswith(("http://", "https://", "mailto:", "{{")):  # or an address that is filled in
@@ -86,7 +86,7 @@ SHELL = re.compile(r"^```bash\n(.*?)^```", re.DOTALL | re.MULTILINE)
 OF_ITS_DAY = ("CHANGELOG.md", "log.md", "mutation.md")
 
 
-def test_the_commands_that_a_page_shows_are_understood(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_commands_that_a_page_shows_are_understood(monkeypatch):
     """Those without a plugin or a file of options; nothing is run."""
     monkeypatch.chdir(ROOT)
     shown = {}
@@ -107,7 +107,7 @@ def test_the_commands_that_a_page_shows_are_understood(monkeypatch: pytest.Monke
 NAMED = re.compile(r"`((?:[\w-]+/)*[\w-]+\.py)`")
 
 
-def test_the_files_that_a_page_names_are_there() -> None:
+def test_the_files_that_a_page_names_are_there():
     """Those in a folder of ours, and tests."""
     homes = [ROOT, *(ROOT / name for name in ("selfattn", "tests", "docs", "tests/reliability", "tests/parity"))]
     for page in [page for page in DOCUMENTS if page.name not in OF_ITS_DAY]:
@@ -116,7 +116,7 @@ def test_the_files_that_a_page_names_are_there() -> None:
                 assert any((home / name).exists() for home in homes), f"{page}: {name}"
 
 
-def test_every_step_of_the_concepts_is_compared_with_the_library() -> None:
+def test_every_step_of_the_concepts_is_compared_with_the_library():
     """Each program asserts, is short, and each section has one."""
     page = (ROOT / "docs" / "concepts.md").read_text("utf-8")
     for program in BLOCK.findall(page):
@@ -128,7 +128,7 @@ def test_every_step_of_the_concepts_is_compared_with_the_library() -> None:
 
 
 @pytest.mark.parametrize("path", sorted(make_notebooks.made()), ids=lambda path: path.name)
-def test_a_notebook_is_as_new_as_its_source(path: Path) -> None:
+def test_a_notebook_is_as_new_as_its_source(path):
     """Its cells are those of the page; what ran in them may be kept in it."""
     source = json.loads(make_notebooks.made()[path])
     committed = json.loads(path.read_text(encoding="utf-8"))
@@ -137,7 +137,7 @@ def test_a_notebook_is_as_new_as_its_source(path: Path) -> None:
     assert cells == expected, f"{path.name} is older than its source: run python docs/make_notebooks.py"
 
 
-def test_lines_are_short() -> None:
+def test_lines_are_short():
     """Tables, links, headings and the command of a report aside, which cannot be broken."""
     for page in DOCUMENTS:
         for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), 1):

@@ -21,7 +21,7 @@ NAMED_AS_MISSING = {"3772c1341f71": RESULTS / "translation.md"}
 
 
 @cache
-def commits() -> tuple[str, ...]:
+def commits():
     """Hashes of the history; the tests skip where there is none, as in an archive or a shallow clone."""
     if not (ROOT / ".git").exists():
         pytest.skip("not a checkout")
@@ -34,23 +34,23 @@ def commits() -> tuple[str, ...]:
     return tuple(log.stdout.split())
 
 
-def is_known(commit: str) -> bool:
+def is_known(commit):
     return any(known.startswith(commit) for known in commits())
 
 
-def cited(text: str) -> list[str]:
+def cited(text):
     """Commits of this repository that a text cites."""
     found = CITED.finditer(text)
     return [match[1] for match in found if not ELSEWHERE.search(text[max(0, match.start() - 60) : match.start()])]
 
 
-def test_a_citation_is_recognised() -> None:
+def test_a_citation_is_recognised():
     assert cited("commit 9feb519, 커밋 863f9db and commit `22f060a`") == ["9feb519", "863f9db", "22f060a"]
     assert cited("repository sigmorphon/2020, commit 3d9bb365; [zoology](x) commit d88d6f5") == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
-def test_commits_that_pages_cite_are_in_the_history(page: Path) -> None:
+def test_commits_that_pages_cite_are_in_the_history(page):
     if page.parent.name == "reports":  # made of the records below
         return
     unknown = [commit for commit in cited(page.read_text("utf-8")) if not is_known(commit)]
@@ -58,7 +58,7 @@ def test_commits_that_pages_cite_are_in_the_history(page: Path) -> None:
 
 
 @pytest.mark.parametrize("record", sorted(RESULTS.rglob("*.json")), ids=lambda record: record.name)
-def test_commits_of_records_are_in_the_history(record: Path) -> None:
+def test_commits_of_records_are_in_the_history(record):
     values = json.loads(record.read_text("utf-8"))
     environment = values.get("environment", {}) if isinstance(values, dict) else {}
     for commit in re.findall(r"[0-9a-f]{7,40}", str(environment.get("commit") or "")):
@@ -66,7 +66,7 @@ def test_commits_of_records_are_in_the_history(record: Path) -> None:
         assert is_known(commit) or (page and "is not in this repository" in page.read_text("utf-8")), commit
 
 
-def records_of(text: str, page: Path) -> list[Path]:
+def records_of(text, page):
     """Records that a text names, with their reports, where they exist."""
     found = []
     for linked, verified in RECORD.findall(text):
@@ -80,7 +80,7 @@ RESULT_PAGES = [*sorted(RESULTS.glob("*.md")), *(ROOT / f"docs/ko/{name}.md" for
 
 
 @pytest.mark.parametrize("page", RESULT_PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
-def test_every_published_table_has_its_record_or_says_that_it_has_none(page: Path) -> None:
+def test_every_published_table_has_its_record_or_says_that_it_has_none(page):
     """Section by section: a table of figures needs one or the other."""
     for section in re.split(r"^#{2,3} ", page.read_text("utf-8"), flags=re.MULTILINE):
         has_figures = re.search(r"^\|.*\d+\.\d+.*\|$", section, re.MULTILINE)

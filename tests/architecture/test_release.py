@@ -11,7 +11,6 @@ import tomllib
 import venv
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path, PurePosixPath
-from types import ModuleType
 
 import pytest
 from packaging.requirements import Requirement
@@ -29,7 +28,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 OF_A_RUN = ("*.safetensors", "*.pt", "*.pth", "*.ckpt", "*.onnx", ".lock", "*.lock", "run.json", "metrics.jsonl")
 
 
-def test_no_run_is_tracked_outside_the_fixtures() -> None:
+def test_no_run_is_tracked_outside_the_fixtures():
     if not (ROOT / ".git").exists() or shutil.which("git") is None:
         pytest.skip("needs git and its repository")
     command = ["git", "ls-files", "-z"]
@@ -38,13 +37,13 @@ def test_no_run_is_tracked_outside_the_fixtures() -> None:
     assert [str(path) for path in paths if any(path.match(pattern) for pattern in OF_A_RUN)] == []
 
 
-def test_the_version_is_said_as_it_is() -> None:
+def test_the_version_is_said_as_it_is():
     text = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     assert re.findall(r"^version: ([0-9.]+)", text, re.M) == [selfattn.__version__]
     assert "version" not in PROJECT["project"]  # the package has it from one place
 
 
-def test_help_of_attention_names_scores_and_positions() -> None:
+def test_help_of_attention_names_scores_and_positions():
     text = MultiHeadAttention.__doc__ or ""
     # From the file, since the example of a docstring registers a score of that module too.
     own = re.findall(r'^@register\.score\("(\w+)"\)', Path(scores.__file__).read_text(encoding="utf-8"), re.M)
@@ -58,14 +57,14 @@ def test_help_of_attention_names_scores_and_positions() -> None:
 
 
 @pytest.fixture
-def release() -> ModuleType:
+def release():
     spec = spec_from_file_location("release", ROOT / ".github/release.py")
     module = module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
-def test_links_become_absolute(release: ModuleType, tmp_path: Path) -> None:
+def test_links_become_absolute(release, tmp_path):
     for name in ("README.md", "pyproject.toml"):
         shutil.copy(ROOT / name, tmp_path / name)
     release.prepare(tmp_path, ADDRESS, "v0.1.0")
@@ -83,7 +82,7 @@ def test_links_become_absolute(release: ModuleType, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_source_archive_has_what_the_readme_names(release: ModuleType, tmp_path: Path) -> None:
+def test_the_source_archive_has_what_the_readme_names(release, tmp_path):
     pytest.importorskip("build.__main__", reason="needs the extra [dev]")  # not a folder of that name
     tree = tmp_path / "tree"
     names = ".git .mypy_cache .ruff_cache __pycache__ *.egg-info build shared"
@@ -108,7 +107,7 @@ FORCED = ("huggingface-hub", "safetensors")  # of which transformers, that some 
 SMALL = "--quick --test-items 20 --epochs 1 --items-per-epoch 320 --validation-items 10"
 
 
-def done(*command: object, at: Path) -> str:
+def done(*command, at):
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     words = [str(word) for word in command]
     found = subprocess.run(words, cwd=at, env=environment, capture_output=True, text=True, check=False)
@@ -116,14 +115,14 @@ def done(*command: object, at: Path) -> str:
     return found.stdout
 
 
-def test_every_file_of_the_package_is_taken_along() -> None:
+def test_every_file_of_the_package_is_taken_along():
     data = PROJECT["tool"]["setuptools"]["package-data"]
     taken = {file for name, own in data.items() for one in own for file in ROOT.joinpath(*name.split(".")).glob(one)}
     there = {file for file in (ROOT / "selfattn").rglob("*") if file.is_file() and file.suffix not in (".py", ".pyc")}
     assert there == taken
 
 
-def test_the_lowest_versions_are_those_that_are_allowed() -> None:
+def test_the_lowest_versions_are_those_that_are_allowed():
     lines = (ROOT / "constraints-lowest.txt").read_text(encoding="utf-8").splitlines()
     pins = dict(line.split("==") for line in lines if not line.startswith("#"))
     project = PROJECT["project"]
@@ -137,7 +136,7 @@ def test_the_lowest_versions_are_those_that_are_allowed() -> None:
 
 
 @pytest.mark.slow
-def test_the_wheel_does_the_main_job(tmp_path: Path) -> None:
+def test_the_wheel_does_the_main_job(tmp_path):
     for name in ("build", "twine"):
         pytest.importorskip(name, reason="needs the extra [dev]")
     source, empty = tmp_path / "source", tmp_path / "empty"

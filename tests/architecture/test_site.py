@@ -15,14 +15,14 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "docs"))
 from pages import keep_code_whole, keep_words_whole, mark_wide_drawings, name_columns  # noqa: E402
 
 
-def page(*parts: object) -> object:
+def page(*parts):
     """A document with one paragraph of these parts."""
     document = frontend.new_document("page")
     document += nodes.paragraph("", "", *parts)
     return document
 
 
-def test_a_script_in_a_page_stays_as_it_is() -> None:
+def test_a_script_in_a_page_stays_as_it_is():
     """A browser runs it only if its hash is that of the policy beside it."""
     script = '<iframe srcdoc="<script>x = [0, 1]; y = 5 % 2; z = p = 1</script>"></iframe>'
     code = "range = [0, 1]  # 5 %"
@@ -36,13 +36,13 @@ def test_a_script_in_a_page_stays_as_it_is() -> None:
     assert text.astext() == "on\u00a0[0,\u00a01], 5\u00a0%, p\u00a0=\u00a01, 3\u00a0ms, 11–\u206017"
 
 
-def test_a_particle_stays_with_its_number_in_bold() -> None:
+def test_a_particle_stays_with_its_number_in_bold():
     document = page(nodes.strong("", "25.16%"), nodes.Text("로 올랐습니다"))
     keep_words_whole(document)
     assert document.astext() == "25.16%\u2060로 올랐습니다"
 
 
-def test_short_code_is_kept_in_a_line() -> None:
+def test_short_code_is_kept_in_a_line():
     option = nodes.literal("", "--no-repeat-ngram N")
     address = nodes.literal("", "https://example.org/a/path/that/is/long")
     keep_code_whole(page(option, address))
@@ -50,7 +50,7 @@ def test_short_code_is_kept_in_a_line() -> None:
     assert address["classes"] == []
 
 
-def test_wide_drawings_are_marked(tmp_path: Path) -> None:
+def test_wide_drawings_are_marked(tmp_path):
     for name, width in (("wide", '"764"'), ("small", "'284'")):
         (tmp_path / f"{name}.svg").write_text(f"<svg viewBox='0 0 9 9' width={width} height='9'/>", encoding="utf-8")
     images = [nodes.image("", uri=f"{name}.svg") for name in ("wide", "small", "missing")]
@@ -58,7 +58,7 @@ def test_wide_drawings_are_marked(tmp_path: Path) -> None:
     assert [image["classes"] for image in images] == [["wide"], [], []]
 
 
-def table(heads: list[str], *rows: list[str]) -> object:
+def table(heads, *rows):
     group = nodes.tgroup("", cols=len(heads))
     for part, lines in ((nodes.thead(), [heads]), (nodes.tbody(), rows)):
         for line in lines:
@@ -68,7 +68,7 @@ def table(heads: list[str], *rows: list[str]) -> object:
     return nodes.table("", group)
 
 
-def test_cells_of_a_wide_table_of_texts_name_their_columns() -> None:
+def test_cells_of_a_wide_table_of_texts_name_their_columns():
     long = "a text that is far too long for a column of a phone"
     document = frontend.new_document("page")
     document += table(["claim", "verdict", "measured", "picture"], ["1.", "holds", long, ""])
@@ -83,7 +83,7 @@ def test_cells_of_a_wide_table_of_texts_name_their_columns() -> None:
     assert narrow["classes"] == []
 
 
-def test_no_word_of_a_docstring_becomes_a_link() -> None:
+def test_no_word_of_a_docstring_becomes_a_link():
     """Docutils links whatever begins with a scheme, such as FILE:COLUMN; the command line shows its own as they are."""
     linked = []
     for path in PACKAGE.rglob("*.py"):

@@ -5,7 +5,6 @@ import traceback
 from pathlib import Path
 
 import pytest
-from torch import Tensor
 
 import selfattn
 from selfattn.cli.main import main
@@ -27,18 +26,18 @@ class Stopped(Exception):  # noqa: N818  # no error: it ends the walk
     """The model was called."""
 
 
-def listed(heading: str) -> list[str]:
+def listed(heading):
     """The files that CONTRIBUTING numbers under a heading."""
     text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     section = text[text.index(f"### {heading}") :].split("\n### ")[0].split("\n## ")[0]
     return re.findall(r"^\d+\. `selfattn/([\w/.]+)`", section, re.MULTILINE)
 
 
-def walk(monkeypatch: pytest.MonkeyPatch, out: Path, command: str, method: str, *, through: str) -> list[str]:
+def walk(monkeypatch, out, command, method, *, through):
     """The package's files on the way from a command to a method of the model, one for each frame, outermost first."""
-    walks: list[list[str]] = []
+    walks = []
 
-    def stop(self: EncoderDecoder, *arguments: object, **named: object) -> Tensor:
+    def stop(self, *arguments, **named):
         frames = [frame for frame in traceback.extract_stack()[:-1] if PACKAGE in Path(frame.filename).parents]
         files = [Path(frame.filename).relative_to(PACKAGE).as_posix() for frame in frames]
         if through in files:
@@ -55,7 +54,7 @@ def walk(monkeypatch: pytest.MonkeyPatch, out: Path, command: str, method: str, 
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_the_way_of_a_training_step(command: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_way_of_a_training_step(command, monkeypatch, tmp_path):
     files = walk(monkeypatch, tmp_path / "out", command, "pre_logits", through="training/step.py")
     assert len(files) <= FRAMES, files
     rest = iter(files)
@@ -63,7 +62,7 @@ def test_the_way_of_a_training_step(command: str, monkeypatch: pytest.MonkeyPatc
         assert all(file in rest for file in listed("A training step")), files
 
 
-def test_the_way_of_a_validation(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_way_of_a_validation(monkeypatch, tmp_path):
     files = walk(monkeypatch, tmp_path / "out", "train", "step", through="decoding/greedy.py")
     rest = iter(files)
     assert all(file in rest for file in listed("A validation")), files

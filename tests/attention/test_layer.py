@@ -1,18 +1,15 @@
 """A layer: its steps lead to its output, projections can be replaced, rows may share a context, gates join heads."""
 
 import copy
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import pytest
 import torch
 from third_party import plugins
-from torch import Tensor, nn
+from torch import nn
 
 from selfattn.attention import (
     Alibi,
-    AttentionPosition,
     DeltaAttention,
     LinearAttention,
     MultiHeadAttention,
@@ -23,31 +20,29 @@ from selfattn.attention import (
     padding_mask,
 )
 from selfattn.attention.cache import Cache, KeyValue
-from selfattn.attention.steps import AttentionSteps
 from selfattn.models.build import build
 from selfattn.models.inside import trace_model
 from selfattn.registry import ATTENTIONS
 
 __all__ = ["plugins"]
-Close = Callable[[Tensor, Tensor], None]
 
 
 class LowRank(nn.Module):
     """A frozen linear layer and a trained product of two thin matrices (Hu et al. 2022, "LoRA", section 4.1)."""
 
-    def __init__(self, linear: nn.Module, inside: int, outside: int, rank: int = 2) -> None:
+    def __init__(self, linear, inside, outside, rank=2):
         super().__init__()
         self.linear = linear.requires_grad_(False)
         self.down, self.up = nn.Linear(inside, rank, bias=False), nn.Linear(rank, outside, bias=False)
         nn.init.zeros_(self.up.weight)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x):
         return self.linear(x) + self.up(self.down(x))
 
 
-def test_an_adapter_begins_as_the_layer_and_alone_is_trained() -> None:
+def test_an_adapter_begins_as_the_layer_and_alone_is_trained():
     layer = MultiHeadAttention(12, 7, num_heads=3)
-    tuned: Any = copy.deepcopy(layer)
+    tuned = copy.deepcopy(layer)
     tuned.q_proj, tuned.v_proj = LowRank(tuned.q_proj, 12, 12), LowRank(tuned.v_proj, 7, 12)
     x, context = torch.randn(2, 5, 12), torch.randn(2, 11, 7)
     assert torch.equal(tuned(x, context).output, layer(x, context).output)
@@ -63,7 +58,7 @@ def test_an_adapter_begins_as_the_layer_and_alone_is_trained() -> None:
     assert moved == {f"{name}_proj.{part}.weight" for name in "qv" for part in ("down", "up")}
 
 
-def test_rows_that_share_keys_on_purpose_are_as_if_each_had_its_own(close: Close) -> None:
+def test_rows_that_share_keys_on_purpose_are_as_if_each_had_its_own(close):
     layer = MultiHeadAttention(12, 7, num_heads=3)
     x, context = torch.randn(6, 5, 12), torch.randn(2, 11, 7)
     mask = key_mask(padding_mask(torch.tensor([11, 4]), 11))
@@ -78,7 +73,7 @@ def test_rows_that_share_keys_on_purpose_are_as_if_each_had_its_own(close: Close
 
 @pytest.mark.usefixtures("plugins")
 @pytest.mark.parametrize("shared_by", [1, 3])
-def test_what_join_makes_of_the_heads_is_what_is_projected(close: Close, shared_by: int) -> None:
+def test_what_join_makes_of_the_heads_is_what_is_projected(close, shared_by):
     layer = ATTENTIONS["gated"](12, 7, num_heads=3, num_kv_heads=1)
     x, context = torch.randn(2 * shared_by, 5, 12), torch.randn(2, 11, 7)
     keys = replace(layer.project_context(context), shared_by=shared_by)
@@ -92,7 +87,7 @@ def test_what_join_makes_of_the_heads_is_what_is_projected(close: Close, shared_
 POSITIONS = {"none": None, "rotary": Rotary(4), "alibi": Alibi(4), "t5": RelativeBias(4)}
 
 
-def assert_leads_to_its_weights(steps: AttentionSteps, allowed: torch.Tensor) -> None:
+def assert_leads_to_its_weights(steps, allowed):
     groups = steps.heads.shape[1] // steps.value.shape[1]
     scores = steps.scores.masked_fill(~allowed, -torch.inf)
     torch.testing.assert_close(scores.softmax(dim=-1), steps.weights)
@@ -101,7 +96,7 @@ def assert_leads_to_its_weights(steps: AttentionSteps, allowed: torch.Tensor) ->
 
 @pytest.mark.parametrize("position", POSITIONS.values(), ids=list(POSITIONS))
 @pytest.mark.parametrize("num_kv_heads", [4, 2])
-def test_scores_lead_to_weights_and_these_to_the_output(position: AttentionPosition | None, num_kv_heads: int) -> None:
+def test_scores_lead_to_weights_and_these_to_the_output(position, num_kv_heads):
     torch.manual_seed(0)
     layer = MultiHeadAttention(16, num_heads=4, num_kv_heads=num_kv_heads, position=position)
     x = torch.randn(3, 5, 16)
@@ -119,13 +114,13 @@ def test_scores_lead_to_weights_and_these_to_the_output(position: AttentionPosit
 
 
 @pytest.mark.parametrize("score", ["dot", "scaled_dot", "general", "additive", "concat", "location"])
-def test_every_score_shows_its_steps(score: str) -> None:
+def test_every_score_shows_its_steps(score):
     layer = MultiHeadAttention(8, num_heads=1, score=score, project=False)
     x, memory = torch.randn(2, 3, 8), torch.randn(2, 7, 8)
     assert_leads_to_its_weights(attention_steps(layer, x, memory), torch.ones(3, 7, dtype=torch.bool))
 
 
-def test_what_is_hidden_is_not_summed() -> None:
+def test_what_is_hidden_is_not_summed():
     layer = MultiHeadAttention(8, num_heads=1, score="dot", project=False)
     memory = torch.randn(1, 3, 8)
     memory[:, 2] = torch.nan
@@ -135,7 +130,7 @@ def test_what_is_hidden_is_not_summed() -> None:
 
 
 @pytest.mark.parametrize("kind", [LinearAttention, DeltaAttention])
-def test_steps_of_layers_with_a_state_lead_to_their_output(kind: type[LinearAttention]) -> None:
+def test_steps_of_layers_with_a_state_lead_to_their_output(kind):
     """Those of the delta rule are of its corrected values, and padding is not written."""
     layer = kind(8, num_heads=2)
     mask = key_mask(torch.tensor([[True, True, False, True]]))
@@ -145,7 +140,7 @@ def test_steps_of_layers_with_a_state_lead_to_their_output(kind: type[LinearAtte
 
 
 @pytest.mark.parametrize("name", ["luong-input-feeding", "bahdanau-gru", "transformer", "decoder-only"])
-def test_the_steps_of_a_model_lead_to_the_weights_of_its_maps(name: str) -> None:
+def test_the_steps_of_a_model_lead_to_the_weights_of_its_maps(name):
     """Also where a decoder calls its attention once for each token."""
     model = build(name, vocab_size=12, seed=0).eval()
     source, target = torch.tensor([[5, 6, 7, 8, 2]]), torch.tensor([[1, 9, 8]])
@@ -159,7 +154,7 @@ def test_the_steps_of_a_model_lead_to_the_weights_of_its_maps(name: str) -> None
     assert steps.table(2).count("\n") == steps.weights.shape[-1] + 2
 
 
-def test_the_first_positions_behind_no_key_count_from_zero() -> None:
+def test_the_first_positions_behind_no_key_count_from_zero():
     """Without a branch on the length, so that an exported step starts from an empty cache, too."""
     vectors = torch.zeros(2, 1, 0, 4)
     empty = Cache(KeyValue(vectors, vectors, positions=torch.zeros(0, dtype=torch.int64)))

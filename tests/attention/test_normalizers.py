@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-from torch import Tensor
 from torch.autograd import forward_ad, gradcheck
 
 from selfattn.attention import (
@@ -23,7 +22,7 @@ NAMES = ["softmax", "softmax1", "softmax_sink", "sparsemax", "entmax15", "sigmoi
 every = pytest.mark.parametrize("name", NAMES)
 
 
-def layer_of(name: str) -> MultiHeadAttention:
+def layer_of(name):
     layer = MultiHeadAttention(8, num_heads=2, normalize=name).eval()
     with torch.no_grad():
         for parameter in layer.normalize.parameters():
@@ -31,13 +30,13 @@ def layer_of(name: str) -> MultiHeadAttention:
     return layer
 
 
-def test_the_list_of_normalizers_is_this() -> None:
+def test_the_list_of_normalizers_is_this():
     built_in = [name for name in NORMALIZERS if NORMALIZERS.plugin_of(name) is None]
     assert built_in == [*NAMES, "none"]  # none: linear attention, which has no distribution
     assert all(f"``{name}``" in str(MultiHeadAttention.__doc__) for name in NAMES)
 
 
-def test_values_by_hand() -> None:
+def test_values_by_hand():
     scores = torch.tensor([1.0, 3.0]).log()
     assert softmax1(scores).tolist() == pytest.approx([1 / 5, 3 / 5])
     assert sigmoid(scores).tolist() == pytest.approx([1 / (1 + 2), 3 / (3 + 2)])
@@ -48,13 +47,13 @@ def test_values_by_hand() -> None:
 
 
 @every
-def test_gradients_also_the_second(name: str) -> None:
+def test_gradients_also_the_second(name):
     layer = layer_of(name).double()
     scores = torch.randn(1, 2, 3, 5, dtype=torch.float64)
     scores[..., 4] = -torch.inf
     shown = torch.isfinite(scores)
 
-    def weights(x: Tensor) -> Tensor:
+    def weights(x):
         return layer.normalize(torch.where(shown, x, -torch.inf))
 
     x = scores.nan_to_num(neginf=0.0).requires_grad_()
@@ -64,7 +63,7 @@ def test_gradients_also_the_second(name: str) -> None:
 
 @every
 @pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated")  # PyTorch's own use of it, in forward mode
-def test_derivatives_in_forward_mode(name: str) -> None:
+def test_derivatives_in_forward_mode(name):
     layer, x = layer_of(name), torch.randn(3, 5, 8)
     with forward_ad.dual_level():
         moved = forward_ad.unpack_dual(layer(forward_ad.make_dual(x, x), causal=True).output).tangent
@@ -73,7 +72,7 @@ def test_derivatives_in_forward_mode(name: str) -> None:
 
 
 @every
-def test_nan_in_a_query_is_not_hidden(name: str) -> None:
+def test_nan_in_a_query_is_not_hidden(name):
     query, key = torch.tensor([[[[torch.nan], [1.0]]]]), torch.ones(1, 1, 3, 1)
     output = attend(query, key, key, normalize=make_normalizer(name), need_weights=True).output.flatten()
     assert output.isnan().tolist() == [True, False]
@@ -81,9 +80,9 @@ def test_nan_in_a_query_is_not_hidden(name: str) -> None:
 
 @every
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_normalizers_run_in_float32(name: str, dtype: torch.dtype) -> None:
+def test_normalizers_run_in_float32(name, dtype):
     class Watched(Normalizer):
-        def forward(self, scores: Tensor) -> Tensor:
+        def forward(self, scores):
             assert scores.dtype == torch.float32
             weights = make_normalizer(name, 2)(scores)
             assert weights.dtype == torch.float32
@@ -96,7 +95,7 @@ def test_normalizers_run_in_float32(name: str, dtype: torch.dtype) -> None:
         assert layer(x, causal=True).output.isfinite().all()
 
 
-def test_large_scores_and_a_bias_beyond_float16() -> None:
+def test_large_scores_and_a_bias_beyond_float16():
     query = torch.full((1, 1, 1, 2), 100.0, dtype=torch.float16)
     key = torch.tensor([[[[100.0, 100.0], [-100.0, 1.0]]]], dtype=torch.float16)
     for name in NAMES:
@@ -104,7 +103,7 @@ def test_large_scores_and_a_bias_beyond_float16() -> None:
         assert torch.equal(attended.output, key[:, :, :1]), name
 
 
-def test_a_setting_is_in_the_record_where_it_differs_from_the_default() -> None:
+def test_a_setting_is_in_the_record_where_it_differs_from_the_default():
     config = get_preset("transformer").config
     assert "normalize" not in config_to_dict(config)["encoder"]  # hashes of published plans cover the record
     changed = override(config, {"encoder.normalize": "entmax15"})

@@ -1,11 +1,9 @@
 """Linear attention and the delta rule: three forms, one function; a loop as in the papers beside them."""
 
 import math
-from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
 from torch.autograd import gradcheck
 
 from selfattn.attention import (
@@ -23,7 +21,7 @@ from selfattn.attention.masks import key_mask
 from selfattn.attention.scores import positive_features
 from selfattn.models.build import build
 
-KINDS: dict[str, Any] = {
+KINDS = {
     "linear": lambda **more: LinearAttention(6, num_heads=2, **more),
     "linear grouped": lambda **more: LinearAttention(6, num_heads=2, num_kv_heads=1, **more),
     "retention": lambda **more: LinearAttention(6, num_heads=2, position=Retention(2), **more),
@@ -34,13 +32,12 @@ KINDS: dict[str, Any] = {
 every = pytest.mark.parametrize("kind", KINDS)
 
 
-def layer_of(kind: str, **more: Any) -> LinearAttention:
+def layer_of(kind, **more):
     torch.manual_seed(0)
-    layer: LinearAttention = KINDS[kind](**more).eval()
-    return layer
+    return KINDS[kind](**more).eval()
 
 
-def loop(q: Tensor, k: Tensor, v: Tensor, memory: Tensor, decay: Any, corrects: bool) -> tuple[Tensor, Tensor]:
+def loop(q, k, v, memory, decay, corrects):
     """The recurrence of the papers, token by token."""
     outputs = []
     for t in range(q.shape[2]):
@@ -52,7 +49,7 @@ def loop(q: Tensor, k: Tensor, v: Tensor, memory: Tensor, decay: Any, corrects: 
 
 
 @pytest.mark.parametrize(("corrects", "fades"), [(False, False), (True, False), (False, True)])
-def test_parallel_chunked_and_recurrent_form_are_the_loop(corrects: bool, fades: bool) -> None:
+def test_parallel_chunked_and_recurrent_form_are_the_loop(corrects, fades):
     query, key = torch.nn.functional.normalize(torch.randn(2, 2, 3, 37, 5), dim=-1)
     inputs = [query, key, torch.randn(2, 3, 37, 7), torch.randn(2, 3, 5, 7)]
     decay = -0.3 * torch.rand(2, 3, 37) if fades else None
@@ -62,7 +59,7 @@ def test_parallel_chunked_and_recurrent_form_are_the_loop(corrects: bool, fades:
             torch.testing.assert_close(actual, tensor, rtol=1e-5, atol=1e-6)
 
 
-def test_values_of_another_implementation() -> None:
+def test_values_of_another_implementation():
     """Those of flash-linear-attention (bc3b101d): its naive linear attention, delta rule and retention."""
     query = torch.tensor([[[[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]]]])
     key = torch.tensor([[[[0.6, 0.8], [1.0, 0.0], [0.6, 0.8]]]])
@@ -85,11 +82,11 @@ def test_values_of_another_implementation() -> None:
 
 @pytest.mark.parametrize("corrects", [False, True], ids=["adds", "corrects"])
 @pytest.mark.parametrize("chunk", [1, 2, 64])
-def test_derivatives(chunk: int, corrects: bool) -> None:
+def test_derivatives(chunk, corrects):
     inputs = [torch.randn(1, 1, *sizes).double() for sizes in ((3, 5), (3, 5), (3, 7), (5, 7))]
     inputs += [] if corrects else [-torch.rand(1, 1, 3).double()]
 
-    def read(*tensors: Tensor) -> tuple[Tensor, Tensor]:
+    def read(*tensors):
         return read_on(*tensors[:4], decay=None if corrects else tensors[4], corrects=corrects, chunk=chunk)
 
     assert gradcheck(read, [tensor.requires_grad_() for tensor in inputs])
@@ -97,7 +94,7 @@ def test_derivatives(chunk: int, corrects: bool) -> None:
 
 @every
 @pytest.mark.parametrize("padded", [False, True])
-def test_the_same_weights_as_attention_and_as_an_rnn(kind: str, padded: bool) -> None:
+def test_the_same_weights_as_attention_and_as_an_rnn(kind, padded):
     layer, x = layer_of(kind), torch.randn(3, 70, 6)
     tokens = torch.arange(70) < torch.tensor([[70], [3], [41]])
     mask = key_mask(tokens) if padded else None
@@ -113,12 +110,12 @@ def test_the_same_weights_as_attention_and_as_an_rnn(kind: str, padded: bool) ->
 
 @every
 @pytest.mark.parametrize("causal", [False, True])
-def test_a_weight_is_the_derivative_of_an_output_by_a_projected_value(kind: str, causal: bool) -> None:
+def test_a_weight_is_the_derivative_of_an_output_by_a_projected_value(kind, causal):
     layer, x, context = layer_of(kind).double(), torch.randn(3, 5, 6).double(), torch.randn(3, 5, 6).double()
     mask = key_mask(torch.arange(5) < torch.tensor([[5], [2], [4]]))
-    values: list[Tensor] = []
+    values = []
     layer.v_proj.register_forward_hook(lambda module, arguments, output: values.append(output))
-    heads: list[Tensor] = []
+    heads = []
     layer.out_proj.register_forward_pre_hook(lambda module, arguments: heads.append(arguments[0]))
     weights = layer(x, context, mask=mask, causal=causal, need_weights=True).weights
     group = 2 // layer.num_kv_heads
@@ -130,7 +127,7 @@ def test_a_weight_is_the_derivative_of_an_output_by_a_projected_value(kind: str,
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_weights_of_the_delta_rule_in_half_precision(dtype: torch.dtype) -> None:
+def test_weights_of_the_delta_rule_in_half_precision(dtype):
     layer, x = layer_of("delta"), torch.randn(2, 5, 6)
     with torch.autocast("cpu", dtype):
         autocast = layer(x, causal=True, need_weights=True).weights
@@ -140,7 +137,7 @@ def test_weights_of_the_delta_rule_in_half_precision(dtype: torch.dtype) -> None
         torch.testing.assert_close(weights.double(), exact, atol=2e-2, rtol=0)
 
 
-def test_gradients_are_finite_where_nothing_is_written() -> None:
+def test_gradients_are_finite_where_nothing_is_written():
     layer, x = layer_of("delta"), torch.randn(1, 4, 6)
     torch.nn.init.constant_(layer.beta_proj.bias, -1000.0)  # beta is 0
     layer(x, causal=True).output.sum().backward()
@@ -158,12 +155,12 @@ PLACES = {
 @every
 @pytest.mark.parametrize("places", PLACES)
 @pytest.mark.parametrize("pieces", [[8], [3, 5], [1] * 8])
-def test_both_forms_agree_with_padding_between_tokens(kind: str, places: str, pieces: list[int]) -> None:
+def test_both_forms_agree_with_padding_between_tokens(kind, places, pieces):
     layer, x, positions = layer_of(kind), torch.randn(2, 8, 6), PLACES[places]
     tokens = torch.tensor([[True, True, False, False, True, True, False, True], [True] * 8])
     expected = layer(x, mask=key_mask(tokens), causal=True, positions=positions).output
     outputs = []
-    past: Any = None
+    past = None
     for part in torch.arange(8).split(pieces):
         given = None if positions is None else positions[..., part]
         read, past = layer.advance(x[:, part], past, mask=key_mask(tokens[:, part]), causal=True, positions=given)
@@ -174,7 +171,7 @@ def test_both_forms_agree_with_padding_between_tokens(kind: str, places: str, pi
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_features_of_low_numbers_do_not_vanish(dtype: torch.dtype) -> None:
+def test_features_of_low_numbers_do_not_vanish(dtype):
     """Below -17, or -6 in bfloat16, ``elu(x) + 1`` rounds to 0; the scores ``ln exp(q) exp(k)`` are ``q + k``."""
     key = torch.tensor([-22.0, -20.5, -20.25, -19.75, -20.0], dtype=dtype)
     query, value = torch.full((1, 1, 1, 1), -20.0, dtype=dtype), torch.ones(1, 1, 5, 1, dtype=dtype)
@@ -183,7 +180,7 @@ def test_features_of_low_numbers_do_not_vanish(dtype: torch.dtype) -> None:
     torch.testing.assert_close(weights.flatten(), key.float().softmax(dim=-1).to(dtype))
 
 
-def test_the_features_and_their_derivative_at_zero() -> None:
+def test_the_features_and_their_derivative_at_zero():
     x = torch.tensor([-2.0, 0.0, 3.0], dtype=torch.float64, requires_grad=True)
     features = positive_features(x)
     (derivative,) = torch.autograd.grad(features.sum(), x)
@@ -191,7 +188,7 @@ def test_the_features_and_their_derivative_at_zero() -> None:
     assert derivative.tolist() == [math.exp(-2), 1.0, 1.0]
 
 
-def test_not_causal_is_the_memory_behind_the_last_key() -> None:
+def test_not_causal_is_the_memory_behind_the_last_key():
     layer, x, context = layer_of("delta"), torch.randn(3, 5, 6), torch.randn(3, 7, 6)
     _, state = layer.advance(context, None, causal=True)
     query = layer.project_query(x)
@@ -200,7 +197,7 @@ def test_not_causal_is_the_memory_behind_the_last_key() -> None:
 
 
 @every
-def test_derivatives_of_both_forms_agree(kind: str) -> None:
+def test_derivatives_of_both_forms_agree(kind):
     layer, x = layer_of(kind).double(), torch.randn(2, 9, 6, dtype=torch.float64, requires_grad=True)
     weights = [x, *layer.parameters()]
     forms = layer.advance(x, None, causal=True)[0], layer(x, causal=True)
@@ -210,7 +207,7 @@ def test_derivatives_of_both_forms_agree(kind: str) -> None:
 
 
 @every
-def test_a_row_without_tokens_gives_zero_and_finite_gradients(kind: str) -> None:
+def test_a_row_without_tokens_gives_zero_and_finite_gradients(kind):
     layer, x = layer_of(kind, bias=False), torch.randn(2, 4, 6)
     mask = key_mask(torch.tensor([[True] * 4, [False] * 4]))
     for output in (layer.advance(x, None, mask=mask, causal=True)[0].output, layer(x, mask=mask).output):
@@ -220,14 +217,14 @@ def test_a_row_without_tokens_gives_zero_and_finite_gradients(kind: str) -> None
 
 
 @pytest.mark.parametrize("preset", ["transformer-delta", "decoder-only-delta-hybrid"])
-def test_padding_is_zero_in_half_precision_too(preset: str) -> None:
+def test_padding_is_zero_in_half_precision_too(preset):
     model = build(preset, vocab_size=20).eval().half()
     source, target = torch.tensor([[5, 6, 2], [7, 2, 0]]), torch.tensor([[1, 4], [1, 4]])
     assert model(source, target, source_mask=source != 0).isfinite().all()
 
 
 @every
-def test_compiled_under_torch_func_and_autocast(kind: str) -> None:
+def test_compiled_under_torch_func_and_autocast(kind):
     torch.compiler.reset()
     layer, x = layer_of(kind), torch.randn(3, 5, 6)
     compiled = torch.compile(lambda x: layer.advance(x, None, causal=True)[0].output, fullgraph=True, backend="eager")

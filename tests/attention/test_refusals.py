@@ -1,14 +1,11 @@
 """What attention cannot compute is refused, with what was expected and what came: one table."""
 
 import re
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
 
 from selfattn.attention import (
     Alibi,
@@ -33,17 +30,17 @@ from selfattn.errors import UserError
 from selfattn.layers import RecurrentStack
 
 
-def x(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
+def x(*shape, dtype=torch.float32):
     return torch.zeros(shape, dtype=dtype)
 
 
-def call(**changes: Any) -> Callable[[], object]:
+def call(**changes):
     """Call ``attend`` with right arguments but for these."""
-    right: dict[str, Any] = {"query": x(2, 3, 5, 11), "key": x(2, 3, 7, 11), "value": x(2, 3, 7, 13)}
+    right = {"query": x(2, 3, 5, 11), "key": x(2, 3, 7, 11), "value": x(2, 3, 7, 13)}
     return lambda: attend(**right | changes)
 
 
-def made(*sizes: int, **options: Any) -> Callable[[], MultiHeadAttention]:
+def made(*sizes, **options):
     return lambda: MultiHeadAttention(*sizes, **{"num_heads": 2} | options)
 
 
@@ -59,10 +56,10 @@ POSITIONS = tuple(made(8, position=position)() for position in (Rotary(4), Alibi
 class FlatScore(Score):
     """Forgets an axis that broadcasting would take for another, with as many rows as heads."""
 
-    def forward(self, query: Tensor, key: Tensor) -> Tensor:
+    def forward(self, query, key):
         return (query @ key.transpose(-2, -1))[:, 0]
 
-    def as_dot(self, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor, float]:
+    def as_dot(self, query, key):
         return query[:, :1], key, 1.0
 
 
@@ -72,7 +69,7 @@ BROADCASTS = "that broadcasts to [b h i j] (2, 3, 5, 7), got "
 NO_ORDER = "rows that share a context have no order"
 NO_KEYS = "a state has no keys to compare"
 SAME_TOKENS = "a state holds the same tokens for all queries"
-REFUSED: list[tuple[Callable[[], object], type[Exception], str]] = [
+REFUSED = [
     # queries, keys and values
     (call(query=x(2, 5, 11)), ValueError, "expected query [b h i e], got 3 axes (2, 5, 11)"),
     (call(value=x(1, 2, 3, 7, 13)), ValueError, "expected value [b h j c], got 5 axes (1, 2, 3, 7, 13)"),
@@ -176,7 +173,7 @@ REFUSED: list[tuple[Callable[[], object], type[Exception], str]] = [
 
 
 @pytest.mark.parametrize(("refused", "error", "message"), REFUSED, ids=[message[:60] for *_, message in REFUSED])
-def test_what_cannot_be_computed_is_named(refused: Callable[[], object], error: type[Exception], message: str) -> None:
+def test_what_cannot_be_computed_is_named(refused, error, message):
     for with_gradients in (True, False):
         with torch.set_grad_enabled(with_gradients), pytest.raises(error, match=re.escape(message)):
             refused()
@@ -184,9 +181,9 @@ def test_what_cannot_be_computed_is_named(refused: Callable[[], object], error: 
 
 @pytest.mark.parametrize("layer", [LAYER, BARE], ids=["projected", "bare"])
 @pytest.mark.parametrize("states", [x(5, 8), x(2, 5, 9), x(2, 5), np.zeros((2, 5, 8))], ids=["2", "9", "flat", "numpy"])
-def test_states_of_another_form_are_refused(states: Any, layer: MultiHeadAttention) -> None:
+def test_states_of_another_form_are_refused(states, layer):
     right = x(2, 5, 8)
-    calls: list[Callable[[], object]] = [lambda: layer(states), lambda: layer.project_context(states)]
+    calls = [lambda: layer(states), lambda: layer.project_context(states)]
     calls += [lambda: layer(right, states), lambda: layer(states, right)]
     for refused in calls:
         with pytest.raises(ValueError, match=r"MultiHeadAttention: expected (x|context) \[b . d\] with 8 features"):
@@ -194,7 +191,7 @@ def test_states_of_another_form_are_refused(states: Any, layer: MultiHeadAttenti
 
 
 @pytest.mark.parametrize("rows", [1, 2, 3, 4, 12])
-def test_rows_of_queries_and_of_keys_are_never_mixed(rows: int) -> None:
+def test_rows_of_queries_and_of_keys_are_never_mixed(rows):
     context = x(rows, 5, 8)
     for keys in (context, PLACED.project_context(context)):
         with pytest.raises(ValueError, match=f"x has 6 rows, context {rows}; give each row its own"):

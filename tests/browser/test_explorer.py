@@ -1,11 +1,7 @@
 """The explorer in a browser: two sentences, all heads at a glance, and a legend of what the page has."""
 
-from pathlib import Path
-from typing import Any
-
 import pytest
 import torch
-from torch import Tensor
 
 from selfattn.runs.attention_view import AttentionView
 
@@ -13,19 +9,19 @@ TOKENS = ("[CLS]", "a", "dog", "[SEP]", "it", "ran", "[SEP]")
 SECOND = 4
 
 
-def weights(*size: int) -> Tensor:
+def weights(*size):
     return torch.rand(*size, generator=torch.Generator().manual_seed(0)).mul(5).softmax(-1)
 
 
 @pytest.fixture
-def page(tmp_path: Path) -> Path:
+def page(tmp_path):
     maps = tuple(weights(4, 3, 7, 7))
     view = AttentionView("a dog ↔ it ran", "", TOKENS, (), (), maps, (), second=SECOND, without=("layers.9",))
     view.save(tmp_path / "map.html")
     return tmp_path / "map.html"
 
 
-def test_a_part_shows_what_one_sentence_reads_of_another(browser: Any, page: Path) -> None:
+def test_a_part_shows_what_one_sentence_reads_of_another(browser, page):
     browser.show(page)
     assert len(browser.all("td.cut")) == len(TOKENS)
     browser.choose("input[value='1→2']")
@@ -37,7 +33,7 @@ def test_a_part_shows_what_one_sentence_reads_of_another(browser: Any, page: Pat
 
 
 @pytest.mark.parametrize(("width", "lang"), [(1280, "en"), (400, "ko")])
-def test_a_small_map_of_every_head_is_enlarged(browser: Any, page: Path, width: int, lang: str) -> None:
+def test_a_small_map_of_every_head_is_enlarged(browser, page, width, lang):
     browser.show(page, width, dark=width == 400, fragment=f"#{lang}")
     browser.choose("input[name=view][value=all]")
     assert len(browser.all(".minis canvas")) == 12
@@ -48,13 +44,13 @@ def test_a_small_map_of_every_head_is_enlarged(browser: Any, page: Path, width: 
 
 
 @pytest.mark.parametrize("is_dark", [False, True])
-def test_all_heads_at_a_glance_are_accessible(browser: Any, page: Path, violations: Any, is_dark: bool) -> None:
+def test_all_heads_at_a_glance_are_accessible(browser, page, violations, is_dark):
     browser.show(page, dark=is_dark)
     browser.choose("input[name=view][value=all]")
     assert violations() == []
 
 
-def test_the_legend_explains_what_the_page_has(browser: Any, page: Path) -> None:
+def test_the_legend_explains_what_the_page_has(browser, page):
     browser.show(page)
     notes = " ".join(note.text for note in browser.all("p.note"))
     assert "each row of attention sums to 1" in notes

@@ -5,7 +5,6 @@ One file, so that one worker opens one browser for it.
 
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -14,7 +13,7 @@ OPEN_DETAILS = "document.querySelectorAll('details').forEach(one => { one.open =
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_it_opens_from_disk_in_silence_and_never_scrolls_sideways(browser: Any, name: str) -> None:
+def test_it_opens_from_disk_in_silence_and_never_scrolls_sideways(browser, name):
     browser.open(name)
     browser.run(OPEN_DETAILS)
     others = "input[name=view][value=lines], input[name=lang][value=ko], #against-seconds"
@@ -29,7 +28,7 @@ def test_it_opens_from_disk_in_silence_and_never_scrolls_sideways(browser: Any, 
     assert all(url.startswith(("file:", "data:")) for url in asked)
 
 
-def test_the_language_can_be_switched(browser: Any) -> None:
+def test_the_language_can_be_switched(browser):
     browser.open()
     assert browser.text("h1").startswith("Does a Transformer")
     browser.choose("input[name=lang][value=ko]")
@@ -49,7 +48,7 @@ def test_the_language_can_be_switched(browser: Any) -> None:
 @pytest.mark.parametrize(
     ("fragment", "locale", "lang"), [("#ko", "en-US", "ko"), ("", "ko-KR", "ko"), ("#en", "ko-KR", "en")]
 )
-def test_it_opens_in_the_language_of_its_address_or_reader(browser: Any, fragment: str, locale: str, lang: str) -> None:
+def test_it_opens_in_the_language_of_its_address_or_reader(browser, fragment, locale, lang):
     script = f"Object.defineProperty(navigator, 'language', {{value: '{locale}'}})"
     added = browser.command("Page.addScriptToEvaluateOnNewDocument", source=script)["identifier"]
     browser.open(fragment=fragment)
@@ -58,13 +57,13 @@ def test_it_opens_in_the_language_of_its_address_or_reader(browser: Any, fragmen
     assert browser.one(f"input[name=lang][value={lang}]").is_selected()
 
 
-def background(browser: Any) -> tuple[int, ...]:
+def background(browser):
     colour = browser.run("return getComputedStyle(document.body).backgroundColor")
     return tuple(int(part) for part in re.findall(r"\d+", colour))
 
 
-def test_light_and_dark_follow_the_system_until_the_reader_chooses(browser: Any) -> None:
-    def follow(scheme: str) -> None:
+def test_light_and_dark_follow_the_system_until_the_reader_chooses(browser):
+    def follow(scheme):
         features = [{"name": "prefers-color-scheme", "value": scheme}]
         browser.command("Emulation.setEmulatedMedia", media="", features=features)
 
@@ -80,7 +79,7 @@ def test_light_and_dark_follow_the_system_until_the_reader_chooses(browser: Any)
     assert min(background(browser)) > 240
 
 
-def test_without_javascript_everything_but_the_controls_is_there(browser: Any) -> None:
+def test_without_javascript_everything_but_the_controls_is_there(browser):
     browser.command("Emulation.setScriptExecutionDisabled", value=True)
     try:
         browser.open()
@@ -95,7 +94,7 @@ def test_without_javascript_everything_but_the_controls_is_there(browser: Any) -
         browser.command("Emulation.setScriptExecutionDisabled", value=False)
 
 
-def test_it_prints_in_black_on_white_without_controls(browser: Any) -> None:
+def test_it_prints_in_black_on_white_without_controls(browser):
     browser.open(dark=True)
     scheme = {"name": "prefers-color-scheme", "value": "dark"}
     browser.command("Emulation.setEmulatedMedia", media="print", features=[scheme])
@@ -104,7 +103,7 @@ def test_it_prints_in_black_on_white_without_controls(browser: Any) -> None:
         assert not browser.one(selector).is_displayed()
 
 
-def test_the_command_can_be_copied(browser: Any) -> None:
+def test_the_command_can_be_copied(browser):
     data = browser.open()
     browser.command("Browser.grantPermissions", permissions=["clipboardReadWrite", "clipboardSanitizedWrite"])
     browser.one(".copy").click()
@@ -116,7 +115,7 @@ def test_the_command_can_be_copied(browser: Any) -> None:
 
 
 @pytest.mark.parametrize(("lang", "dark", "width", "view"), [("en", False, 1280, "map"), ("ko", True, 400, "lines")])
-def test_axe_has_no_objection(browser: Any, violations: Any, lang: str, dark: bool, width: int, view: str) -> None:
+def test_axe_has_no_objection(browser, violations, lang, dark, width, view):
     browser.open("rich", lang=lang, width=width, dark=dark)
     browser.run(OPEN_DETAILS)
     browser.choose(f"input[name=view][value={view}]")
@@ -124,7 +123,7 @@ def test_axe_has_no_objection(browser: Any, violations: Any, lang: str, dark: bo
     assert violations() == []
 
 
-def test_the_committed_page_of_the_claims_is_accessible(browser: Any, violations: Any) -> None:
+def test_the_committed_page_of_the_claims_is_accessible(browser, violations):
     browser.show(Path(__file__).resolve().parents[2] / "docs" / "results" / "claims" / "claims.html")
     for lang, width in (("en", 1280), ("ko", 400)):
         browser.resize(width)
@@ -141,21 +140,21 @@ TRANSFORMER = "#panels [data-model=transformer]"
 RNN = "#panels [data-model=rnn-attention]"
 
 
-def recorded(data: dict[str, Any], example: int = 0, model: str = "transformer", **which: Any) -> list[list[float]]:
+def recorded(data, example=0, model="transformer", **which):
     """The mean of the maps of the record that fit."""
     maps = data["attention"]["examples"][example]["models"][model]["maps"]
     chosen = [one["weights"] for one in maps if all(one[name] == value for name, value in which.items())]
     return [[sum(values) / len(chosen) for values in zip(*rows, strict=True)] for rows in zip(*chosen, strict=True)]
 
 
-def assert_shown(browser: Any, expected: list[list[float]], panel: str = TRANSFORMER) -> None:
+def assert_shown(browser, expected, panel=TRANSFORMER):
     shown = browser.weights(panel)
     assert len(shown) == len(expected)
     for here, there in zip(shown, expected, strict=True):
         assert here == pytest.approx(there, abs=0.00101)
 
 
-def test_layer_and_head_choose_the_map(browser: Any) -> None:
+def test_layer_and_head_choose_the_map(browser):
     data, layer, head = browser.open(), 0, 3
     browser.choose(f"{TRANSFORMER} input[name=layer-transformer][value='{layer}']")
     browser.choose(f"{TRANSFORMER} input[name=head-transformer][value='{head}']")
@@ -166,7 +165,7 @@ def test_layer_and_head_choose_the_map(browser: Any) -> None:
     assert_shown(browser, recorded(data, kind="cross", layer=layer))
 
 
-def test_the_picker_walks_through_all_examples(browser: Any) -> None:
+def test_the_picker_walks_through_all_examples(browser):
     data = browser.open()
     examples = data["attention"]["examples"]
     for k, example in enumerate([*examples, examples[0]]):
@@ -181,7 +180,7 @@ def test_the_picker_walks_through_all_examples(browser: Any) -> None:
     assert browser.text("#source") == examples[3]["source"]
 
 
-def test_pointing_links_row_column_and_value_in_all_panels(browser: Any) -> None:
+def test_pointing_links_row_column_and_value_in_all_panels(browser):
     data = browser.open()
     browser.one(f"{TRANSFORMER} td[data-row='1'][data-column='24']").click()
     for panel, model, which in (
@@ -195,12 +194,12 @@ def test_pointing_links_row_column_and_value_in_all_panels(browser: Any) -> None
         assert len(browser.all(f"{panel} td.spot")) == 1
 
 
-def test_the_keyboard_reaches_and_walks_the_map(browser: Any) -> None:
+def test_the_keyboard_reaches_and_walks_the_map(browser):
     from selenium.webdriver.common.keys import Keys
 
     data = browser.open()
 
-    def press(*keys: str) -> list[int]:
+    def press(*keys):
         browser.driver.switch_to.active_element.send_keys(*keys)
         return list(browser.run("const { row, column } = document.activeElement.dataset; return [+row, +column]"))
 
@@ -223,7 +222,7 @@ def test_the_keyboard_reaches_and_walks_the_map(browser: Any) -> None:
     assert label.startswith("writing 0 (last read: 2) reads t: 0.")
 
 
-def outlined(browser: Any) -> set[tuple[int, int]]:
+def outlined(browser):
     found = browser.run(
         "return [...document.querySelectorAll(arguments[0] + ' td[data-row]')].filter(td =>"
         " /(?:^|[^\\d.])-?[1-9]\\d*(?:\\.\\d+)?px/.test(getComputedStyle(td).boxShadow))"
@@ -233,7 +232,7 @@ def outlined(browser: Any) -> set[tuple[int, int]]:
     return {(row, column) for row, column in found}
 
 
-def test_gold_spans_are_outlined_unless_the_reader_turns_them_off(browser: Any) -> None:
+def test_gold_spans_are_outlined_unless_the_reader_turns_them_off(browser):
     data = browser.open()
     edges = set()
     for span in data["attention"]["examples"][0]["gold"]:
@@ -247,7 +246,7 @@ def test_gold_spans_are_outlined_unless_the_reader_turns_them_off(browser: Any) 
     assert outlined(browser) == set()
 
 
-def test_lines_show_what_a_character_reads(browser: Any) -> None:
+def test_lines_show_what_a_character_reads(browser):
     data = browser.open()
     browser.choose("input[name=view][value=lines]")
     assert browser.all("#panels table") == []
@@ -266,7 +265,7 @@ def test_lines_show_what_a_character_reads(browser: Any) -> None:
     assert_shown(browser, expected, RNN)
 
 
-def test_right_to_left_text_stands_as_it_is_read(browser: Any) -> None:
+def test_right_to_left_text_stands_as_it_is_read(browser):
     data = browser.open()
     browser.one("#previous").click()
     source = data["attention"]["examples"][-1]["source"]

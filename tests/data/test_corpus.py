@@ -5,43 +5,36 @@ import json
 import random
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
-from typing import Any
 
 import pytest
 from marian_model import pairs, write_pairs
 from training_parts import StopAt, Stopped
 
 from selfattn.data.corpus import CleaningOptions, PairStream, Tally, clean_rows, is_unlikely, loose, read_corpus
-from selfattn.data.pairs import Pair
 from selfattn.data.readers.pairs import PairFiles
 from selfattn.data.readers.rows import BadRecord, RawPair
-from selfattn.data.splits import FiniteSplits, Mixture
+from selfattn.data.splits import Mixture
 from selfattn.errors import UserError
 from selfattn.runs.load import load
 from selfattn.runs.train import train
 from selfattn.tasks.translation import Translation
 
-RealData = Callable[[str], Path]
-Files = dict[str, tuple[Path, ...]]
 
-
-def tsv(path: Path, pairs: Sequence[tuple[str, str]]) -> tuple[Path]:
+def tsv(path, pairs):
     path.write_text("".join(f"{source}\t{target}\n" for source, target in pairs), encoding="utf-8")
     return (path,)
 
 
-def texts(pairs: Iterable[Pair]) -> list[tuple[str, str]]:
+def texts(pairs):
     return [(pair.source, pair.target) for pair in pairs]
 
 
-def read(files: Files, **options: Any) -> FiniteSplits:
+def read(files, **options):
     sources = {name: PairFiles(tuple(part)) for name, part in files.items() if part}
     return read_corpus(sources, ("en", "de"), cleaning=CleaningOptions(), **options)
 
 
-def counts(corpus: FiniteSplits) -> dict[str, int]:
+def counts(corpus):
     """What was left out of train, by step."""
     train = itertools.takewhile(lambda line: line.startswith(("train:", "  ")), corpus.notes)
     steps = (re.match(r"  left out, (.*): ([\d,]+) \(", line) for line in train)
@@ -62,12 +55,12 @@ TEST = [("source 9", "target 9")]
 
 
 @pytest.fixture
-def files(tmp_path: Path) -> Files:
+def files(tmp_path):
     parts = {"train": GOOD + BAD, "valid": VALID, "test": TEST}
     return {name: tsv(tmp_path / f"{name}.tsv", pairs) for name, pairs in parts.items()}
 
 
-def test_every_pair_is_kept_or_counted(files: Files) -> None:
+def test_every_pair_is_kept_or_counted(files):
     corpus = read(files)
     assert texts(corpus.parts["train"]) == [*GOOD, ("control", "target c")]
     # Neither limits nor repeats touch what scores are taken from.
@@ -76,7 +69,7 @@ def test_every_pair_is_kept_or_counted(files: Files) -> None:
     assert "  left out, shared with valid or test: 2 (first train.tsv:7)" in corpus.notes
 
 
-def test_a_stream_gives_the_same_but_for_repeats(files: Files) -> None:
+def test_a_stream_gives_the_same_but_for_repeats(files):
     corpus = read(files, streaming=True)
     assert isinstance(corpus.parts["train"], PairStream)
     expected = [*GOOD, GOOD[0], ("control", "target c")]
@@ -87,7 +80,7 @@ def test_a_stream_gives_the_same_but_for_repeats(files: Files) -> None:
         read({"train": files["train"]}, streaming=True)
 
 
-def test_what_is_told_of_a_stream(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_told_of_a_stream(files, monkeypatch):
     corpus = read(files, streaming=True)
     assert corpus.notes[0] == "train: streamed, so it is read and cleaned again in every epoch"
     monkeypatch.setattr("selfattn.data.corpus._SAMPLE", 8)
@@ -96,7 +89,7 @@ def test_what_is_told_of_a_stream(files: Files, monkeypatch: pytest.MonkeyPatch)
     assert "    left out, shared with valid or test: 2 (first train.tsv:7)" in notes
 
 
-def test_a_corpus_whose_targets_are_its_sources_is_warned_of(files: Files, tmp_path: Path) -> None:
+def test_a_corpus_whose_targets_are_its_sources_is_warned_of(files, tmp_path):
     assert not [note for note in read(files).notes if note.startswith("warning")]
     copies = tsv(tmp_path / "copies.tsv", [(f"text {number}", f"text {number}") for number in range(12)])
     line = (
@@ -107,22 +100,22 @@ def test_a_corpus_whose_targets_are_its_sources_is_warned_of(files: Files, tmp_p
     assert line in read({"train": copies}, held_out=2).notes
 
 
-def sentences(count: int) -> list[tuple[str, str]]:
+def sentences(count):
     """Pairs of which many share a sentence with others, but for case and punctuation perhaps."""
     rng = random.Random(5)
     ends = (".", "!", "")
     return [(f"S {rng.randrange(count)}{rng.choice(ends)}", f"t {rng.randrange(count)}") for _ in range(count)]
 
 
-def assert_apart(corpus: FiniteSplits) -> None:
+def assert_apart(corpus):
     for side in ("source", "target"):
         known = [{loose(getattr(pair, side)) for pair in part} for part in corpus.parts.values()]
         assert len(set.union(*known)) == sum(map(len, known))
 
 
-def test_held_out_parts_share_no_sentence(tmp_path: Path) -> None:
+def test_held_out_parts_share_no_sentence(tmp_path):
     pairs = sentences(1009) + [("S 1", "t 1")] * 2 + [(f"lonely {word}", f"alone {word}") for word in range(503)]
-    files: Files = {"train": tsv(tmp_path / "a.tsv", pairs)}
+    files = {"train": tsv(tmp_path / "a.tsv", pairs)}
     corpus = read(files, held_out=97)
     assert (len(corpus.parts["valid"]), len(corpus.parts["test"])) == (97, 97)
     assert_apart(corpus)
@@ -133,7 +126,7 @@ def test_held_out_parts_share_no_sentence(tmp_path: Path) -> None:
     assert len(by_default.parts["valid"]) == len(by_default.parts["test"]) == len(set(pairs)) // 20
 
 
-def test_multi30k(shared_data: RealData) -> None:
+def test_multi30k(shared_data):
     """Real data, with the numbers that its description states."""
     names = {"train": "train", "valid": "val", "test": "test_2017_flickr"}
     files = {part: tuple(shared_data(f"multi30k/{name}.{x}.gz") for x in ("en", "de")) for part, name in names.items()}
@@ -144,8 +137,8 @@ def test_multi30k(shared_data: RealData) -> None:
     assert sum(left_out.values()) == 29_000 - len(corpus.parts["train"]) <= 10
 
 
-def test_each_row_is_kept_or_counted_for_the_first_step_that_meets_it() -> None:
-    rows: list[RawPair | BadRecord] = [
+def test_each_row_is_kept_or_counted_for_the_first_step_that_meets_it():
+    rows = [
         RawPair(1, "good", "gut"), BadRecord(2, "1 column(s), not 2", lines=3), RawPair(5, "bad \udcff", "ok"),
         RawPair(6, "  ", ""), RawPair(7, "text", "\x00\u00a0"), RawPair(8, "x" * 11, "y"),
         RawPair(9, " e\u0301 ", "t\x00"), RawPair(10, "\ud800", ""),
@@ -169,68 +162,68 @@ def test_each_row_is_kept_or_counted_for_the_first_step_that_meets_it() -> None:
     # 30 characters let expect 15, both with 10 added: from 25 / 4 to 25 * 4, without the 10: up to 90
     [(30, 1, False), (30, 15, False), (30, 90, False), (30, 91, True), (140, 10, False), (141, 10, True)],
 )
-def test_lengths_are_held_against_what_the_source_lets_expect(source: int, target: int, bad: bool) -> None:
+def test_lengths_are_held_against_what_the_source_lets_expect(source, target, bad):
     assert is_unlikely(RawPair(1, "s" * source, "t" * target), 0.5, 4.0) == bad
 
 
 # Several corpora with weights or a temperature: shares of an epoch, the same for the same seed
 
-BRIEF: dict[str, Any] = {
+BRIEF = {
     "source": "en", "target": "de", "model": "rnn-plain", "tokenizer": "words", "batch_size": 16, "epochs": 2,
     "set": ("encoder.hidden_dim=8", "decoder.hidden_dim=8"), "validation_items": 5,
 }  # fmt: skip
 
 
 @pytest.fixture(scope="module")
-def corpora(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+def corpora(tmp_path_factory):
     """A large and a small corpus, in two formats: a table and parallel corpora would not mix, so two tables."""
     folder = tmp_path_factory.mktemp("corpora")
     return write_pairs(folder / "large.tsv", 1, 300), write_pairs(folder / "small.tsv", 2, 60)
 
 
-def origin(corpora: tuple[Path, Path]) -> dict[str, str]:
+def origin(corpora):
     small = {source for source, _ in pairs(2, 60)}
     large = {source for source, _ in pairs(1, 300)}
     return dict.fromkeys(small, "small") | dict.fromkeys(large, "large")
 
 
-def epoch(number: int, seed: int, count: int | None = None, **settings: Any) -> list[Pair]:
+def epoch(number, seed, count=None, **settings):
     return list(Translation(source="en", target="de", **settings).splits(seed).train(number, count))
 
 
 @pytest.mark.parametrize(
     ("settings", "share"), [({"weights": (1, 3)}, 0.75), ({"temperature": 1000.0}, 0.5), ({"weights": (9, 1)}, 0.1)]
 )
-def test_shares_of_an_epoch(corpora: tuple[Path, Path], settings: dict[str, Any], share: float) -> None:
+def test_shares_of_an_epoch(corpora, settings, share):
     drawn = epoch(0, 0, data=corpora, **settings)
     counts = Counter(origin(corpora)[pair.source] for pair in drawn)
-    total = len(Translation(source="en", target="de", data=corpora).splits(0).parts["train"])  # type: ignore[attr-defined]
+    total = len(Translation(source="en", target="de", data=corpora).splits(0).parts["train"])
     assert sum(counts.values()) == total
     assert abs(counts["small"] / total - share) < 0.01
     assert len(epoch(0, 0, 40, data=corpora, **settings)) == 40
 
 
-def test_epochs_go_through_each_corpus(corpora: tuple[Path, Path]) -> None:
+def test_epochs_go_through_each_corpus(corpora):
     """An epoch depends on seed and number alone; later ones bring the pairs that the first ones did not reach."""
-    settings: dict[str, Any] = {"data": corpora, "weights": (1, 3)}
+    settings = {"data": corpora, "weights": (1, 3)}
     assert epoch(3, 0, **settings) == epoch(3, 0, **settings)
     assert epoch(3, 0, **settings) != epoch(4, 0, **settings)
     assert epoch(3, 0, **settings) != epoch(3, 1, **settings)
     seen = [pair for number in range(4) for pair in epoch(number, 0, **settings)]
     counts = Counter(pair for pair in seen if origin(corpora)[pair.source] == "large")
-    sizes = Translation(source="en", target="de", **settings).splits(0).corpora  # type: ignore[attr-defined]
+    sizes = Translation(source="en", target="de", **settings).splits(0).corpora
     passes = {4 * len([pair for pair in epoch(0, 0, **settings) if origin(corpora)[pair.source] == "large"])}
     assert sum(counts.values()) in passes
     assert max(counts.values()) - min(counts.values()) <= 1
     assert len(counts) == min(len(sizes[0]), sum(counts.values()))
 
 
-def test_a_temperature_of_one_leaves_the_sizes() -> None:
+def test_a_temperature_of_one_leaves_the_sizes():
     assert Mixture(("a", "b"), temperature=1.0).shares([30, 10]) == [0.75, 0.25]
     assert Mixture(("a", "b", "c"), (1e-6, 1e-6, 1.0)).counts([1, 1, 9], 5) == [1, 1, 3]
 
 
-def test_a_training_is_told_its_shares_and_resumes(corpora: tuple[Path, Path], tmp_path: Path) -> None:
+def test_a_training_is_told_its_shares_and_resumes(corpora, tmp_path):
     """Stopped after an epoch and resumed, the weights are those of a training that did not stop, bit for bit."""
     settings = BRIEF | {"data": corpora, "weights": (1, 3)}
     full = train("translation", out=tmp_path / "full", **settings)

@@ -4,7 +4,6 @@ import random
 import re
 import subprocess
 import sys
-from collections.abc import Callable
 from datetime import date, timedelta
 from itertools import product
 
@@ -14,9 +13,9 @@ from babel.dates import format_date
 from babel.localedata import locale_identifiers
 
 from selfattn.data.dates import source
-from selfattn.data.dates.patterns import TWO_DIGIT_YEARS, YEARS, DatePattern, date_patterns, find_locale, parse, recase
+from selfattn.data.dates.patterns import TWO_DIGIT_YEARS, YEARS, date_patterns, find_locale, parse, recase
 from selfattn.data.dates.source import DateSource, EmbeddedDates, formats_of, readers_of, split_of
-from selfattn.data.pairs import Pair, without_marks
+from selfattn.data.pairs import without_marks
 from selfattn.data.phrases import CldrSource
 from selfattn.errors import UserError
 
@@ -27,18 +26,18 @@ LOCALES = [
 ]
 
 
-def some_days(count: int, years: range = YEARS) -> list[date]:
+def some_days(count, years=YEARS):
     first, last = date(years.start, 1, 1), date(years.stop - 1, 12, 31)
     chance = random.Random(3)
     return [first, last] + [first + timedelta(days=chance.randrange((last - first).days)) for _ in range(count)]
 
 
-def all_patterns(locale: str) -> list[DatePattern]:
+def all_patterns(locale):
     return list(dict.fromkeys(p for patterns in date_patterns(locale).values() for p in patterns))
 
 
 @pytest.mark.parametrize("name", LOCALES)
-def test_the_rendering_is_babels(name: str) -> None:
+def test_the_rendering_is_babels(name):
     locale = Locale.parse(name)
     for length in ("full", "long", "medium", "short"):
         pattern = parse(locale.date_formats[length].pattern, locale)
@@ -48,7 +47,7 @@ def test_the_rendering_is_babels(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", LOCALES)
-def test_other_casings_are_those_of_the_whole_text_with_every_character_in_its_place(name: str) -> None:
+def test_other_casings_are_those_of_the_whole_text_with_every_character_in_its_place(name):
     language = Locale.parse(name).language
     for pattern, case in product(all_patterns(name), ("upper", "lower")):
         cased = pattern.cased(case, language)
@@ -60,7 +59,7 @@ def test_other_casings_are_those_of_the_whole_text_with_every_character_in_its_p
                 assert recase(text, case, language) == text or language == "el"
 
 
-def test_equal_formats_are_one_under_the_first_name() -> None:
+def test_equal_formats_are_one_under_the_first_name():
     # ISO is the short format of Sweden and the medium one of Lithuania.
     assert "iso" not in date_patterns("sv_SE")
     assert {"short", "iso"}.isdisjoint(date_patterns("lt_LT"))
@@ -72,21 +71,21 @@ def test_equal_formats_are_one_under_the_first_name() -> None:
 @pytest.mark.parametrize(
     ("name", "hint"), [("en_UX", "en_US"), ("kr-KR", "ko_KR"), ("", "try en_US"), ("../etc", "try en_US")]
 )
-def test_an_unknown_locale_is_named_with_close_ones(name: str, hint: str) -> None:
+def test_an_unknown_locale_is_named_with_close_ones(name, hint):
     with pytest.raises(UserError) as error:
         find_locale(name)
     before, _, advice = str(error.value).partition(": ")
     assert (before, hint in advice, "\n" in advice) == (f"unknown locale {name!r}", True, False)
 
 
-def test_locales_are_named_once() -> None:
+def test_locales_are_named_once():
     for locales in ([], ["en_US", "en-US"]):
         with pytest.raises(UserError, match=f"locales {','.join(locales)}: name at least one, and each once"):
             DateSource(locales)
 
 
 @pytest.mark.parametrize("pattern", ["MMMM y", "d.M.y.M", "d.M.y Q", "d.M.Y", ""])
-def test_a_pattern_without_just_year_month_and_day_cannot_be_used(pattern: str) -> None:
+def test_a_pattern_without_just_year_month_and_day_cannot_be_used(pattern):
     with pytest.raises(UserError, match=f"locale de_DE: its date pattern {re.escape(repr(pattern))} is not made of"):
         parse(pattern, Locale.parse("de_DE"))
 
@@ -98,7 +97,7 @@ MIXED = ("en_US", "en_GB", "ko_KR", "ja_JP", "de_DE", "tr_TR", "ar_EG")
     ("locales", "tags"),
     [(("en_US",), False), (MIXED, True), (("ar_EG", "he_IL", "fa_IR"), False), (("eu_ES", "th_TH", "vi_VN"), True)],
 )
-def test_spans_show_year_month_and_day(locales: tuple[str, ...], tags: bool) -> None:
+def test_spans_show_year_month_and_day(locales, tags):
     tagged = 0
     for pair in DateSource(locales, seed=5).pairs(700):
         day = date.fromisoformat(pair.target)
@@ -112,8 +111,8 @@ def test_spans_show_year_month_and_day(locales: tuple[str, ...], tags: bool) -> 
     assert bool(tagged) == tags
 
 
-def test_two_digit_years_stay_in_their_window_and_others_do_not() -> None:
-    years: dict[str, set[int]] = {"en_US short": set(), "en_US long": set()}
+def test_two_digit_years_stay_in_their_window_and_others_do_not():
+    years = {"en_US short": set(), "en_US long": set()}
     for pair in DateSource().pairs(20_000):
         if pair.tag in years:
             years[pair.tag].add(int(pair.target[:4]))
@@ -121,7 +120,7 @@ def test_two_digit_years_stay_in_their_window_and_others_do_not() -> None:
     assert years["en_US long"] == set(YEARS)
 
 
-def test_the_pairs_do_not_depend_on_the_process() -> None:
+def test_the_pairs_do_not_depend_on_the_process():
     code = (
         "from selfattn.data.dates.source import DateSource\nfrom selfattn.data.phrases import CldrSource\n"
         "print(DateSource(['en_US', 'ja_JP']).pairs(30), CldrSource('en', 'ko', seed=7).pairs(60))"
@@ -151,24 +150,23 @@ def test_the_pairs_do_not_depend_on_the_process() -> None:
         (["pl_PL", "hr_HR"], "10 lis 2005", ["2005-11-10"]),  # lis is November; Croatian for October: 10. lis
     ],
 )
-def test_readings(locales: list[str], text: str, days: list[str]) -> None:
+def test_readings(locales, text, days):
     assert sorted(map(str, readers_of(tuple(locales)).read(text))) == days
 
 
 @pytest.mark.parametrize("name", sorted(locale_identifiers())[::61])
-def test_any_locale_will_do_and_reads_its_texts_in_one_way(name: str) -> None:
+def test_any_locale_will_do_and_reads_its_texts_in_one_way(name):
     for pair in DateSource([name]).pairs(60):
         assert readers_of((name,)).read(pair.source) == {date.fromisoformat(pair.target)}
 
 
 PROBED = ("en_US", "en_GB", "ko_KR", "fr_FR")
-Probe = Callable[[str | tuple[str, ...], int], list[Pair]]
 
 
 WITHHELD = (1943, *range(2050, 2060))
 
 
-def test_withheld_years_are_in_no_part_and_make_up_a_probe() -> None:
+def test_withheld_years_are_in_no_part_and_make_up_a_probe():
     splits, plain = EmbeddedDates(("en_US", "ko_KR"), 3, WITHHELD), EmbeddedDates(("en_US", "ko_KR"), 3)
     for part in ("train", "valid", "test"):
         shown, all_years = ({int(pair.target[:4]) for pair in one.draw(part, 3, 0, 1000)} for one in (splits, plain))
@@ -182,7 +180,7 @@ def test_withheld_years_are_in_no_part_and_make_up_a_probe() -> None:
 
 
 @pytest.mark.parametrize("probe", [source.unseen_years, source.unseen_formats])
-def test_what_can_be_read_as_two_days_has_its_locale_in_front(probe: Probe) -> None:
+def test_what_can_be_read_as_two_days_has_its_locale_in_front(probe):
     pairs = probe(PROBED, 401)
     tagged = [pair for pair in pairs if pair.source.startswith("[")]
     assert tagged
@@ -196,7 +194,7 @@ def test_what_can_be_read_as_two_days_has_its_locale_in_front(probe: Probe) -> N
     assert not any(pair.source.startswith("[") for pair in probe("en_US", 201))
 
 
-def test_years_are_outside_those_of_training_and_formats_are_those_of_training() -> None:
+def test_years_are_outside_those_of_training_and_formats_are_those_of_training():
     pairs = source.unseen_years(PROBED, 401)
     years = {date.fromisoformat(pair.target).year for pair in pairs}
     assert all(1800 <= year < 1900 or 2100 <= year < 2200 for year in years)
@@ -205,7 +203,7 @@ def test_years_are_outside_those_of_training_and_formats_are_those_of_training()
     assert "en_US short" not in {pair.tag for pair in pairs}  # writes two digits
 
 
-def test_formats_are_none_of_training_and_days_are_those_of_the_test() -> None:
+def test_formats_are_none_of_training_and_days_are_those_of_the_test():
     pairs = source.unseen_formats("en_US", 201)
     assert {split_of(date.fromisoformat(pair.target)) for pair in pairs} == {"test"}
     known = [pattern for patterns in date_patterns("en_US").values() for pattern in patterns]

@@ -5,9 +5,7 @@ import json
 import pickle
 import sys
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -26,7 +24,7 @@ from selfattn.tasks.translation import Translation
 ROWS = [RawPair(1, "Go.", "가."), RawPair(2, "Hi, all.", "안녕.")]
 
 
-def write(path: Path, content: str | bytes) -> Path:
+def write(path, content):
     data = content.encode() if isinstance(content, str) else content
     path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
     return path
@@ -47,15 +45,13 @@ def write(path: Path, content: str | bytes) -> Path:
         ("a", '{"translation": {"en": "Go.", "ko": "가."}}\n{"en": "Hi, all.", "ko": "안녕."}\n', ("en", "ko"), 1),
     ],
 )
-def test_every_format_gives_the_same_pairs(
-    tmp_path: Path, name: str, content: str, columns: tuple[str, str] | None, first: int, ending: str
-) -> None:
+def test_every_format_gives_the_same_pairs(tmp_path, name, content, columns, first, ending):
     path = write(tmp_path / (name + ending), content)
     expected = [RawPair(row.line + first - 1, row.source, row.target) for row in ROWS]
     assert list(PairFiles((path,), columns).records()) == expected
 
 
-def test_parallel_files_go_line_by_line(tmp_path: Path) -> None:
+def test_parallel_files_go_line_by_line(tmp_path):
     source = write(tmp_path / "a.en", "Go.\r\nHi, all.\r\n")
     target = write(tmp_path / "a.ko.gz", "가.\n안녕.")
     assert list(PairFiles((source, target)).records()) == ROWS
@@ -87,12 +83,12 @@ def test_parallel_files_go_line_by_line(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_broken_records_are_told_apart(tmp_path: Path, name: str, content: str, found: list[BadRecord]) -> None:
+def test_broken_records_are_told_apart(tmp_path, name, content, found):
     records = list(PairFiles((write(tmp_path / name, content),)).records())
     assert [record for record in records if isinstance(record, BadRecord)] == found
 
 
-def test_an_open_quote_does_not_swallow_the_file(tmp_path: Path) -> None:
+def test_an_open_quote_does_not_swallow_the_file(tmp_path):
     content = "source,target\n" + '"open,x\n' + "some text,some more text\n" * 10_000 + "last,one\n"
     records = list(PairFiles((write(tmp_path / "a.csv", content),)).records())
     faults = [record for record in records if isinstance(record, BadRecord)]
@@ -102,13 +98,13 @@ def test_an_open_quote_does_not_swallow_the_file(tmp_path: Path) -> None:
     assert records[-1] == RawPair(10_003, "last", "one")
 
 
-def test_blank_lines_alone_are_rows_without_text(tmp_path: Path) -> None:
+def test_blank_lines_alone_are_rows_without_text(tmp_path):
     assert list(PairFiles((write(tmp_path / "a.tsv", "\n" * 3),)).records()) == [RawPair(n, "", "") for n in (1, 2, 3)]
     later = list(PairFiles((write(tmp_path / "a.tsv", "\n" * 500 + "a\tb\n"),)).records())
     assert later[-1] == RawPair(501, "a", "b")
 
 
-def test_bytes_that_are_not_utf8_are_left_to_cleaning(tmp_path: Path) -> None:
+def test_bytes_that_are_not_utf8_are_left_to_cleaning(tmp_path):
     path = write(tmp_path / "a.tsv", b"a\xff\tb\tby \xfe\nc\td\tby \xfe\n")
     assert list(PairFiles((path,)).records()) == [RawPair(1, "a\udcff", "b"), RawPair(2, "c", "d")]
 
@@ -135,26 +131,26 @@ TSV = "".join(f"{source}\t{target}\n" for source, target in TEXTS)
         ("upper.JSONL", "".join(f'{{"source": "{a}", "target": "{b}"}}\n' for a, b in TEXTS), None),
     ],
 )
-def test_separators_headings_and_endings_are_understood(tmp_path: Path, name: str, data: str, columns: Any) -> None:
+def test_separators_headings_and_endings_are_understood(tmp_path, name, data, columns):
     assert read_pairs(write(tmp_path / name, data), columns=columns) == PAIRS
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-32", "utf-8-sig"])
-def test_a_byte_order_mark_says_the_encoding(tmp_path: Path, encoding: str) -> None:
+def test_a_byte_order_mark_says_the_encoding(tmp_path, encoding):
     assert read_pairs(write(tmp_path / "a.tsv", TSV.encode(encoding))) == PAIRS
     assert read_texts(write(tmp_path / "a.txt", "Größe\n".encode(encoding))) == ["Größe"]
     with pytest.raises(UserError, match=r"begins with the mark of UTF-.*, so it is not cp1252; convert the file"):
         read_pairs(tmp_path / "a.tsv", encoding="cp1252")
 
 
-def test_seen_compares_source_and_target() -> None:
+def test_seen_compares_source_and_target():
     train = [Pair("May 1", "a"), Pair("STRASSE", "b")]
     test = [Pair("May 1", "a"), Pair("may 1", "a"), Pair("May 1", "other"), Pair("straße", "b")]
     assert seen_in(test, train) == [True, False, False, False]
     assert seen_in(test, train, casefold=True) == [True, True, False, True]
 
 
-def test_the_split_of_the_book_is_reproduced_line_by_line(shared_data: Callable[[str], Path]) -> None:
+def test_the_split_of_the_book_is_reproduced_line_by_line(shared_data):
     pairs = read_pairs(shared_data("dates/date.txt"))
     assert len(pairs) == 50_000
     # Numbered by tag, so that each test pair can be traced to its line.
@@ -180,7 +176,7 @@ PARTS = {
 
 @pytest.mark.parametrize("second", PARTS)
 @pytest.mark.parametrize("first", PARTS)
-def test_files_that_hold_pairs_are_one_corpus(tmp_path: Path, first: str, second: str) -> None:
+def test_files_that_hold_pairs_are_one_corpus(tmp_path, first, second):
     paths = [
         write(tmp_path / f"part{n}{ending.format(n=n)}", PARTS[ending].format(n=n))
         for n, ending in enumerate((first, second), 1)
@@ -189,7 +185,7 @@ def test_files_that_hold_pairs_are_one_corpus(tmp_path: Path, first: str, second
     assert list(dict.fromkeys(pairs)) == [Pair("Go1.", "Va1 !"), Pair("Go2.", "Va2 !")]
 
 
-def test_pairs_of_files_are_one_corpus_and_places_name_their_file(tmp_path: Path) -> None:
+def test_pairs_of_files_are_one_corpus_and_places_name_their_file(tmp_path):
     contents = {"a.en": "Go.\nHi.\n", "a.de": "Los.\n \n", "b.en.txt": "Run!\n", "b.de.txt": "Lauf!\n"}
     paths = [write(tmp_path / name, content) for name, content in contents.items()]
     corpus = {"train": paths, "valid": paths[:2], "test": paths[:2]}
@@ -199,7 +195,7 @@ def test_pairs_of_files_are_one_corpus_and_places_name_their_file(tmp_path: Path
     assert "  left out, empty: 1 (first a.en, a.de:2)" in splits.notes
 
 
-def test_texts_with_stray_tabs_and_braces_are_sides_if_their_names_say_so(tmp_path: Path) -> None:
+def test_texts_with_stray_tabs_and_braces_are_sides_if_their_names_say_so(tmp_path):
     paths = write(tmp_path / "a.en", "a\tb\n{c\nd_e\n"), write(tmp_path / "a.de", "{}\n2\n3\n")
     assert [tuple(file.path for file in group) for group in PairFiles(paths).groups] == [paths]
 
@@ -210,11 +206,11 @@ TAGGED = [("a", "1", "x"), ("b", "2", ""), ("c", "3", " y ")]
 TAGGED_PAIRS = [Pair("a", "1", "x"), Pair("b", "2"), Pair("c", "3", "y")]
 
 
-def table(path: Path, rows: list[tuple[str, ...]], separator: str = "\t") -> Path:
+def table(path, rows, separator="\t"):
     return write(path, "".join(separator.join(row) + "\n" for row in rows))
 
 
-def test_a_tag_is_read_by_name_and_by_number(tmp_path: Path) -> None:
+def test_a_tag_is_read_by_name_and_by_number(tmp_path):
     rows = [("source", "target", "kind"), *TAGGED]
     (tmp_path / "a.jsonl").write_text("\n".join(json.dumps(dict(zip(rows[0], row, strict=True))) for row in TAGGED))
     files = [(table(tmp_path / "named.tsv", rows), "kind 3"), (table(tmp_path / "named.csv", rows, ","), "kind 3")]
@@ -223,8 +219,8 @@ def test_a_tag_is_read_by_name_and_by_number(tmp_path: Path) -> None:
         assert [read_pairs(path, tag=tag) for tag in tags.split()] == [TAGGED_PAIRS] * len(tags.split())
 
 
-def test_a_name_stands_before_the_first_file_of_its_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def sets(*texts: str) -> dict[str, list[str]]:
+def test_a_name_stands_before_the_first_file_of_its_set(tmp_path, monkeypatch):
+    def sets(*texts):
         return {name: list(map(str, paths)) for name, paths in named_sets([Path(x) for x in texts], "test").items()}
 
     assert sets("iid=a.tsv", "gen=b.en", "b.de") == {"iid": ["a.tsv"], "gen": ["b.en", "b.de"]}
@@ -239,7 +235,7 @@ def test_a_name_stands_before_the_first_file_of_its_set(tmp_path: Path, monkeypa
     assert sets("a=b.tsv") == {"": ["a=b.tsv"]}
 
 
-def test_lines_of_scan_are_pairs(tmp_path: Path) -> None:
+def test_lines_of_scan_are_pairs(tmp_path):
     lines = "IN: run twice OUT: I_RUN I_RUN\nIN: run OUT: I_RUN\n"
     path, more = write(tmp_path / "a.txt", lines), write(tmp_path / "b.txt", lines + "IN: walk OUT: I_WALK\n")
     pairs = [Pair("run twice", "I_RUN I_RUN"), Pair("run", "I_RUN")]
@@ -247,17 +243,17 @@ def test_lines_of_scan_are_pairs(tmp_path: Path) -> None:
     assert read_pairs(path, more) == [*pairs, *pairs, Pair("walk", "I_WALK")]
 
 
-def corpus(folder: Path, **options: Any) -> Any:
+def corpus(folder, **options):
     rows = [(f"s{n}", f"t{n}") for n in range(300)]
     tagged = [(f"v{n}", f"w{n}", "even" if n % 2 == 0 else "odd") for n in range(60)]
-    files: Any = {"data": (table(folder / "train.tsv", [*rows, ("v50", "other")]),)}
+    files = {"data": (table(folder / "train.tsv", [*rows, ("v50", "other")]),)}
     files["valid"] = (table(folder / "valid.tsv", [(f"x{n}", f"y{n}") for n in range(9)]),)
     first, second = table(folder / "a.tsv", tagged[:40]), table(folder / "b.tsv", tagged[40:])
     files["test"] = (f"iid={first}", f"gen={second}")
     return Translation(target="und", source="und", tag="3", **files | options)
 
 
-def test_the_first_set_decides_and_the_others_are_tested_beside_it(tmp_path: Path) -> None:
+def test_the_first_set_decides_and_the_others_are_tested_beside_it(tmp_path):
     splits = corpus(tmp_path).splits(0)
     assert len(splits.test(None)) == 40
     assert {pair.tag for pair in splits.test(None)} == {"even", "odd"}
@@ -269,7 +265,7 @@ def test_the_first_set_decides_and_the_others_are_tested_beside_it(tmp_path: Pat
     assert {pair.tag for pair in splits.validation(9)} == {""}  # a validation file may lack the column
 
 
-def test_a_run_is_tested_on_the_deciding_set_again(tmp_path: Path) -> None:
+def test_a_run_is_tested_on_the_deciding_set_again(tmp_path):
     splits = corpus(tmp_path).splits(0)
     again = task_of_settings("translation", splits.settings, "run").held_out()
     assert list(again.pairs) == splits.test(None)
@@ -278,16 +274,16 @@ def test_a_run_is_tested_on_the_deciding_set_again(tmp_path: Path) -> None:
 # How often files are opened, and what they say of themselves
 
 
-OPENED: Counter[str] = Counter()
+OPENED = Counter()
 
 
-HOOKED: list[bool] = []
+HOOKED = []
 
 
-def count_opens() -> Counter[str]:
+def count_opens():
     """Count how often each file is opened from now on. A hook cannot be taken off, so there is one for all tests."""
 
-    def hook(event: str, arguments: tuple[object, ...]) -> None:
+    def hook(event, arguments):
         if event == "open":
             OPENED[str(arguments[0])] += 1
 
@@ -298,7 +294,7 @@ def count_opens() -> Counter[str]:
     return OPENED
 
 
-def parallel(folder: Path, name: str, texts: list[tuple[str, str]]) -> tuple[Path, ...]:
+def parallel(folder, name, texts):
     sides = zip(("en", "de"), zip(*texts, strict=True), strict=True)
     return tuple(
         write(folder / f"{name}.{language}", "".join(f"{text}\n" for text in side)) for language, side in sides
@@ -306,7 +302,7 @@ def parallel(folder: Path, name: str, texts: list[tuple[str, str]]) -> tuple[Pat
 
 
 @pytest.mark.parametrize("streaming", [False, True])
-def test_each_file_of_a_corpus_is_opened_twice_before_training(tmp_path: Path, streaming: bool) -> None:
+def test_each_file_of_a_corpus_is_opened_twice_before_training(tmp_path, streaming):
     rows = {"data": TEXTS[:280], "valid": TEXTS[280:290], "test": TEXTS[290:]}
     parts = {name: parallel(tmp_path, name, texts) for name, texts in rows.items()}
     opened = count_opens()
@@ -320,7 +316,7 @@ def test_each_file_of_a_corpus_is_opened_twice_before_training(tmp_path: Path, s
             assert 1 < opened[str(path)] <= (passes if part == "data" else 2), path
 
 
-def test_dates_of_a_file_are_opened_twice(tmp_path: Path) -> None:
+def test_dates_of_a_file_are_opened_twice(tmp_path):
     path = table(tmp_path / "a.csv", [("source", "target"), *TEXTS], ",")
     opened = count_opens()
     splits = Dates(data=path).splits(0)
@@ -328,7 +324,7 @@ def test_dates_of_a_file_are_opened_twice(tmp_path: Path) -> None:
     assert opened[str(path)] == 2
 
 
-def test_files_record_themselves_and_are_known_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_record_themselves_and_are_known_again(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     text = "id\ten\tde\n" + "".join(f"{n}\t{a}\t{b}\n" for n, (a, b) in enumerate(TEXTS))
     Path("a.tsv").write_text(text, encoding="cp1252")
@@ -348,14 +344,14 @@ def test_files_record_themselves_and_are_known_again(tmp_path: Path, monkeypatch
     assert not PairFiles((Path("b.tsv"),)).are_those_of(settings)
 
 
-def test_old_runs_for_dates_are_known_again() -> None:
+def test_old_runs_for_dates_are_known_again():
     old = {"path": "a.en", "sha256": "0", "target_path": "a.de", "target_sha256": "1", "encoding": "cp949"}
-    old |= {"further_files": [{"path": "b.en", "sha256": "2"}], "columns": None}  # type: ignore[dict-item]
+    old |= {"further_files": [{"path": "b.en", "sha256": "2"}], "columns": None}
     assert PairFiles.from_settings(old) == PairFiles((Path("a.en"), Path("a.de"), Path("b.en")), None, "cp949")
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "cp949"])
-def test_the_first_lines_are_cut_at_a_line(tmp_path: Path, encoding: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_first_lines_are_cut_at_a_line(tmp_path, encoding, monkeypatch):
     monkeypatch.setattr("selfattn.data.readers.lines._HEAD_BYTES", 37)
     lines = [f"하나 {n}" for n in range(99)]
     (tmp_path / "a.txt").write_text("\n".join(lines), encoding=encoding)

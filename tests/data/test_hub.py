@@ -1,7 +1,5 @@
 import json
 import socket
-from pathlib import Path
-from typing import Any
 
 import huggingface_hub
 import pytest
@@ -9,7 +7,6 @@ import pytest
 from selfattn.data.corpus import CleaningOptions, PairStream, read_corpus
 from selfattn.data.hub import hub_access, hub_sources, is_reachable
 from selfattn.data.pairs import Pair
-from selfattn.data.splits import FiniteSplits
 from selfattn.errors import UserError
 
 datasets = pytest.importorskip("datasets")
@@ -18,12 +15,12 @@ PAIRS = [(f"sentence {number}", f"문장 {number}") for number in range(60)]
 
 
 @pytest.fixture(autouse=True)
-def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _cache(tmp_path, monkeypatch):
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
 
 
 @pytest.fixture
-def nested(tmp_path: Path) -> Path:
+def nested(tmp_path):
     """A directory with three splits of JSON lines, each record a nested translation."""
     folder = tmp_path / "captions"
     folder.mkdir()
@@ -35,7 +32,7 @@ def nested(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def flat(tmp_path: Path) -> Path:
+def flat(tmp_path):
     """A directory with two configurations, each one Parquet file with flat columns."""
     folder = tmp_path / "phrases"
     for language in ("ko", "fr"):
@@ -47,13 +44,13 @@ def flat(tmp_path: Path) -> Path:
     return folder
 
 
-def read(name: object, columns: tuple[str, str], config: str | None = None, **options: Any) -> FiniteSplits:
+def read(name, columns, config=None, **options):
     sources = hub_sources(str(name), config, columns, streaming=options.get("streaming", False))
     return read_corpus(sources, columns, cleaning=CleaningOptions(), **options)
 
 
 @pytest.mark.parametrize("streaming", [False, True])
-def test_splits_with_a_nested_translation(nested: Path, streaming: bool) -> None:
+def test_splits_with_a_nested_translation(nested, streaming):
     corpus = read(nested, ("en", "ko"), streaming=streaming)
     expected = {"train": PAIRS[:47], "valid": PAIRS[47:53], "test": PAIRS[53:]}
     for _ in range(2):  # again
@@ -63,7 +60,7 @@ def test_splits_with_a_nested_translation(nested: Path, streaming: bool) -> None
     json.dumps(corpus.settings)
 
 
-def test_a_configuration_with_flat_columns_is_held_out_from(flat: Path) -> None:
+def test_a_configuration_with_flat_columns_is_held_out_from(flat):
     corpus = read(flat, ("fr", "en"), "fr", held_out=7)
     assert {name: len(part) for name, part in corpus.parts.items()} == {"train": 46, "valid": 7, "test": 7}
     assert corpus.parts["train"][0] == Pair("fr 문장 0", "sentence 0")
@@ -71,7 +68,7 @@ def test_a_configuration_with_flat_columns_is_held_out_from(flat: Path) -> None:
 
 
 @pytest.mark.parametrize("streaming", [False, True])
-def test_what_is_not_there_is_said_in_a_line(nested: Path, flat: Path, tmp_path: Path, streaming: bool) -> None:
+def test_what_is_not_there_is_said_in_a_line(nested, flat, tmp_path, streaming):
     (tmp_path / "nothing").mkdir()
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / "train.jsonl").write_text('{"en": "a", "ko": "b"}\n{"en": \n')
@@ -90,7 +87,7 @@ def test_what_is_not_there_is_said_in_a_line(nested: Path, flat: Path, tmp_path:
         assert "\n" not in str(error.value)
 
 
-def test_without_a_network_the_cache_is_used(nested: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_network_the_cache_is_used(nested, tmp_path, monkeypatch):
     # What lies in the cache after loading a directory of this name is what lies there after loading it from the Hub.
     with hub_access(str(nested)):
         datasets.load_dataset(str(nested))
@@ -104,7 +101,7 @@ def test_without_a_network_the_cache_is_used(nested: Path, tmp_path: Path, monke
         read("someone/captions", ("en", "ko"))
 
 
-def test_a_server_that_says_nothing_is_reachable_and_a_closed_port_is_not() -> None:
+def test_a_server_that_says_nothing_is_reachable_and_a_closed_port_is_not():
     with socket.create_server(("127.0.0.1", 0)) as server:
         url = f"http://127.0.0.1:{server.getsockname()[1]}"
         assert is_reachable(url, seconds=0.2)

@@ -16,7 +16,7 @@ from selfattn.errors import SettingError
 KINDS = ("date", "time", "date and time", "span", "unit", "price", "list")
 
 
-def test_all_kinds_are_drawn() -> None:
+def test_all_kinds_are_drawn():
     assert {pair.tag for pair in CldrSource().pairs(300)} == set(CldrSource().kinds) == set(KINDS)
 
 
@@ -32,7 +32,7 @@ def test_all_kinds_are_drawn() -> None:
         ("en fr", "time", {"3:05 PM": "15:05", "11:59 AM": "11:59"}),
     ],
 )
-def test_what_a_phrase_should_be(languages: str, kind: str, examples: dict[str, str]) -> None:
+def test_what_a_phrase_should_be(languages, kind, examples):
     source, target = map(Locale.parse, languages.split())
     draw, chance, pairs = kinds_of((source, target))[kind], Random(0), dict[str, str]()
     for _ in range(60_000):
@@ -44,14 +44,14 @@ def test_what_a_phrase_should_be(languages: str, kind: str, examples: dict[str, 
 
 
 @pytest.mark.parametrize("language", ["ko", "ja", "zh", "vi", "ar"])
-def test_a_unit_without_a_long_form_takes_its_short_one(language: str) -> None:
+def test_a_unit_without_a_long_form_takes_its_short_one(language):
     """CLDR inherits "37년" from the short form; Babel wrote "37 duration-year"."""
     draw, chance = kinds_of((Locale("en"), Locale(language)))["list"], Random(0)
     texts = [text_of(draft.write(1)) for _ in range(3000) if (draft := draw(chance))]
     assert not [text for text in texts if any(unit in text for unit in UNITS)]
 
 
-def test_may_is_written_once_where_long_and_medium_are_the_same() -> None:
+def test_may_is_written_once_where_long_and_medium_are_the_same():
     """English writes May 3, 2024 for both; German has 3. Mai 2024 and 03.05.2024."""
     draw, chance = kinds_of((Locale("en"), Locale("de")))["date"], Random(0)
     targets = [text_of(d.write(1)) for _ in range(5000) if (d := draw(chance)) and text_of(d.write(0))[:4] == "May "]
@@ -59,7 +59,7 @@ def test_may_is_written_once_where_long_and_medium_are_the_same() -> None:
     assert all(". Mai " in target for target in targets)
 
 
-def test_a_field_in_two_pieces_has_two_spans_and_a_joint_one_both_fields() -> None:
+def test_a_field_in_two_pieces_has_two_spans_and_a_joint_one_both_fields():
     source = [Segment("2", ("number",)), Segment(" "), Segment("km/h", ("unit",))]
     target = [Segment("시속", ("unit",)), Segment(" "), Segment("2", ("number",)), Segment("킬로미터", ("unit",))]
     assert [(s.field, s.source, s.target) for s in aligned_pair(source, target, "unit").spans] == [
@@ -71,9 +71,9 @@ def test_a_field_in_two_pieces_has_two_spans_and_a_joint_one_both_fields() -> No
     assert [(s.field, s.source, s.target) for s in dual.spans] == [("number", (0, 1), (0, 5)), ("unit", (1, 6), (0, 5))]
 
 
-def test_amounts_with_a_plural_form_to_themselves_are_for_training() -> None:
+def test_amounts_with_a_plural_form_to_themselves_are_for_training():
     for split in ("valid", "test"):
-        for pair in CldrSource("en", "ar", split=split).pairs(400):  # type: ignore[arg-type]  # a str of a loop
+        for pair in CldrSource("en", "ar", split=split).pairs(400):
             assert part_of(pair.target) == split
             if pair.tag in ("span", "unit"):
                 assert pair.source.split()[pair.source.startswith("in ")] not in ("0", "1", "2"), pair
@@ -90,12 +90,12 @@ def test_amounts_with_a_plural_form_to_themselves_are_for_training() -> None:
     "nb nob nob_Latn nb_NO",
     "ar arb arb_Arab Arabic",
 ])  # fmt: skip
-def test_all_names_of_a_language_mean_the_same(names: str) -> None:
+def test_all_names_of_a_language_mean_the_same(names):
     first, *others = names.split()
     assert {read_language(name).code for name in others} == {first}
 
 
-def test_every_locale_of_the_cldr_is_a_language() -> None:
+def test_every_locale_of_the_cldr_is_a_language():
     assert len({read_language(name).script for name in locale_identifiers() if name != "root"}) > 30
 
 
@@ -109,24 +109,24 @@ def test_every_locale_of_the_cldr_is_a_language() -> None:
     ("en_US_nonsense", "such as"),
     ("../../etc", "such as"),
 ])  # fmt: skip
-def test_an_unknown_language_is_refused_in_a_line(name: str, hint: str) -> None:
+def test_an_unknown_language_is_refused_in_a_line(name, hint):
     with pytest.raises(SettingError, match=hint) as refused:
         read_language(name)
     assert repr(name) in str(refused.value)
     assert "\n" not in str(refused.value)
 
 
-def test_the_script_is_the_one_in_the_name_or_the_usual_one() -> None:
+def test_the_script_is_the_one_in_the_name_or_the_usual_one():
     scripts = {name: read_language(name).script for name in ("sr", "sr_Latn", "zh_HK", "yue", "und", "ja_Latn", "sh")}
     expected = ("Cyrl", "Latn", "Hant", "Hant", "Zzzz", "Latn", "Latn")
     assert tuple(scripts.values()) == expected
 
 
-def test_phrases_and_dates_take_the_same_names() -> None:
+def test_phrases_and_dates_take_the_same_names():
     assert {find_locale(name).language for name in ("ko", "kor", "kor_Hang", "Korean")} == {"ko"}
 
 
-def test_a_long_first_line_is_no_heading_and_reads_no_names(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_first_line_is_no_heading_and_reads_no_names(monkeypatch):
     assert max(map(len, languages.language_names())) <= languages.LONGEST_NAME
     with pytest.raises(SettingError, match="look like names of columns"):
         layout_of("a.tsv:1", ["Deutsch", "한국어"], None, ("1", "2"))

@@ -6,9 +6,6 @@ import io
 import lzma
 import tarfile
 import zipfile
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -36,15 +33,15 @@ KOREAN = "영어,한국어\n" + "a dog,개가 있다\n" * 9
 HEART = "a heart\tun c\u0153ur\n"
 
 
-def write(folder: Path, contents: dict[str, str | bytes]) -> list[Path]:
+def write(folder, contents):
     for name, content in contents.items():
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_bytes(content.encode() if isinstance(content, str) else content)
     return [folder / name for name in contents]
 
 
-def in_zip(*names: str) -> Callable[[bytes], bytes]:
-    def pack(data: bytes) -> bytes:
+def in_zip(*names):
+    def pack(data):
         packed = io.BytesIO()
         with zipfile.ZipFile(packed, "w") as archive:
             for name in names:
@@ -54,7 +51,7 @@ def in_zip(*names: str) -> Callable[[bytes], bytes]:
     return pack
 
 
-def in_tar(data: bytes) -> bytes:
+def in_tar(data):
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w") as archive:
         entry = tarfile.TarInfo("a.tsv")
@@ -66,7 +63,7 @@ def in_tar(data: bytes) -> bytes:
 COLUMNS = "; save the file as UTF-8, or give `encoding` "
 HEADINGS = "look like names of columns; give"
 # The files, how they are to be read, and what the line says.
-REFUSED: list[tuple[dict[str, Any], dict[str, Any], str]] = [
+REFUSED = [
     # packing
     ({"moses.zip": in_zip("README", "a.en", "a.de")(b"x")}, {}, "2 files in the archive (a.en, a.de); unpack it"),
     ({"a.xlsx.zip": in_zip("[Content_Types].xml", "x.xml")(b"x")}, {}, "is a document of an office program; save it"),
@@ -154,9 +151,7 @@ REFUSED: list[tuple[dict[str, Any], dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("files", "options", "message"), REFUSED, ids=[message[:50] for _, _, message in REFUSED])
-def test_what_is_not_understood_is_said_in_a_line(
-    tmp_path: Path, files: dict[str, Any], options: dict[str, Any], message: str
-) -> None:
+def test_what_is_not_understood_is_said_in_a_line(tmp_path, files, options, message):
     paths = write(tmp_path, files)
     with pytest.raises(UserError) as error:
         read_pairs(*paths, **options)
@@ -165,7 +160,7 @@ def test_what_is_not_understood_is_said_in_a_line(
     assert "; " in str(error.value) or ", so" in str(error.value) or "tag" in options  # and what to do
 
 
-PACKINGS: dict[str, Callable[[bytes], bytes]] = {
+PACKINGS = {
     "a.tsv.gz": gzip.compress,
     "a.TSV.GZ": gzip.compress,
     "a.txt.bz2": bz2.compress,
@@ -175,7 +170,7 @@ PACKINGS: dict[str, Callable[[bytes], bytes]] = {
 
 
 @pytest.mark.parametrize("name", PACKINGS)
-def test_packed_files_are_read_and_damaged_ones_refused(tmp_path: Path, name: str) -> None:
+def test_packed_files_are_read_and_damaged_ones_refused(tmp_path, name):
     packed = PACKINGS[name](TSV.encode())
     assert read_pairs(*write(tmp_path, {name: packed})) == PAIRS
     torn = packed[: len(packed) // 2] + b"?" * 40 + packed[len(packed) // 2 :]
@@ -186,7 +181,7 @@ def test_packed_files_are_read_and_damaged_ones_refused(tmp_path: Path, name: st
         read_pairs(*write(tmp_path, {"a.tsv": packed}))
 
 
-def test_files_that_are_not_there(tmp_path: Path) -> None:
+def test_files_that_are_not_there(tmp_path):
     for path, message in ((tmp_path / "none", "no such file"), (tmp_path, "Is a directory")):
         for read in (lambda path: list(lines_of(path)), file_sha256):
             with pytest.raises(UserError, match=message):
@@ -211,14 +206,14 @@ DOCUMENTS = {
     "book.xlsx": ("PK\x03\x04\x14\0\x06\0\x08\0\0\0[Content_Types].xml", "a document of an office program"),
     "book.ods": ("PK\x03\x04mimetypeapplication/vnd.oasis.opendocument", "a document of an office program"),
 }
-READERS: tuple[Callable[[Path], object], ...] = (
+READERS = (
     read_pairs, lambda path: PairFiles((path, path.with_name("other.tsv"))).groups, lambda path: list(lines_of(path)),
     read_text_lines, read_texts, lambda path: read_column(path, "1"), LearnedFile.learn,
 )  # fmt: skip
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)
-def test_documents_with_markup_are_refused_by_name_in_every_reader(tmp_path: Path, name: str) -> None:
+def test_documents_with_markup_are_refused_by_name_in_every_reader(tmp_path, name):
     text, message = DOCUMENTS[name]
     write(tmp_path, {name: text, "other.tsv": "a\tb\n"})
     for read in READERS:
@@ -231,7 +226,7 @@ def test_documents_with_markup_are_refused_by_name_in_every_reader(tmp_path: Pat
 @pytest.mark.parametrize(
     "text", ["<b>Yes</b>\tJa\n", "<url>\t<url>\n", "1\t00:00:01,000 -->\n", "see <doc a=1>\tb\n", "#: a\nmsgid\tb\n"]
 )
-def test_texts_with_tags_in_them_are_texts(tmp_path: Path, text: str) -> None:
+def test_texts_with_tags_in_them_are_texts(tmp_path, text):
     assert PairFiles(tuple(write(tmp_path, {"a.tsv": text}))).num_lines == text.count("\n")
 
 
@@ -244,7 +239,7 @@ def test_texts_with_tags_in_them_are_texts(tmp_path: Path, text: str) -> None:
         ("これは文です\t二つ目の文だ\n", "cp932"),
     ],
 )
-def test_another_encoding_stops_a_training_and_is_read_if_it_is_named(tmp_path: Path, text: str, encoding: str) -> None:
+def test_another_encoding_stops_a_training_and_is_read_if_it_is_named(tmp_path, text, encoding):
     (path,) = write(tmp_path, {"a.tsv": ("plain\ttext\n" * 7 + text).encode(encoding) * 9})
     files = {"train": PairFiles((path,))}
     for read in (lambda: read_pairs(path), lambda: read_corpus(files, ("a", "b"), cleaning=CleaningOptions())):
@@ -256,14 +251,14 @@ def test_another_encoding_stops_a_training_and_is_read_if_it_is_named(tmp_path: 
         read_pairs(path, encoding=encoding)
 
 
-def kept(*paths: Path) -> int:
+def kept(*paths):
     """Read a corpus, with one pair for validation and test; return the number of its training pairs."""
     held_out = PairFiles(tuple(write(paths[0].parent, {"v.tsv": "v\tw\n"})))
     files = {"train": PairFiles(paths), "valid": held_out, "test": held_out}
     return len(read_corpus(files, ("a", "b"), cleaning=CleaningOptions()).parts["train"])
 
 
-def test_a_bad_line_is_left_out_but_not_a_tenth_of_the_file(tmp_path: Path) -> None:
+def test_a_bad_line_is_left_out_but_not_a_tenth_of_the_file(tmp_path):
     assert kept(*write(tmp_path, {"a.tsv": TSV + "broken\n" * 5})) == 60
     with pytest.raises(UserError, match=r"a\.tsv:61: 1 column\(s\), not 2; 9 of 69 lines are broken"):
         kept(*write(tmp_path, {"a.tsv": TSV + "broken\n" * 9}))
@@ -277,13 +272,13 @@ def test_a_bad_line_is_left_out_but_not_a_tenth_of_the_file(tmp_path: Path) -> N
         ("a\t\tb\n" * 3, r"empty: 3 .*; a\.tsv: TSV, columns 1 and 2 of 3 "),
     ],
 )
-def test_too_few_pairs_say_why(tmp_path: Path, data: str, message: str) -> None:
+def test_too_few_pairs_say_why(tmp_path, data, message):
     files = {"train": PairFiles(tuple(write(tmp_path, {"a.tsv": data})))}
     with pytest.raises(UserError, match=message):
         read_corpus(files, ("a", "b"), cleaning=CleaningOptions())
 
 
-def test_a_file_is_not_given_twice(tmp_path: Path) -> None:
+def test_a_file_is_not_given_twice(tmp_path):
     path, other = write(tmp_path, {"a.tsv": "a\tb\n", "further/b.tsv": "c\td\n"})
     copies = write(tmp_path, {"copy.tsv": path.read_bytes(), "packed.tsv.gz": gzip.compress(path.read_bytes())})
     (tmp_path / "link.tsv").symlink_to(path)
@@ -295,7 +290,7 @@ def test_a_file_is_not_given_twice(tmp_path: Path) -> None:
                 _ = PairFiles((path, other, second)).groups
 
 
-def test_sides_that_names_turn_round_are_refused(tmp_path: Path) -> None:
+def test_sides_that_names_turn_round_are_refused(tmp_path):
     paths = write(tmp_path, {"a.ko": "가\n", "a.en": "Go.\n", "b.tgt": "c\n", "b.src": "d\n"})
     for turned, languages in ((paths[:2], ("en", "ko")), (paths[:2], ("English", "kor")), (paths[2:], None)):
         with pytest.raises(UserError, match=r"given as source, but .* is the target; turn them round"):
@@ -307,7 +302,7 @@ def test_sides_that_names_turn_round_are_refused(tmp_path: Path) -> None:
         refuse_swapped([tmp_path / "a.tsv"], columns, known)
 
 
-def test_a_training_refuses_what_its_files_cannot_be(tmp_path: Path) -> None:
+def test_a_training_refuses_what_its_files_cannot_be(tmp_path):
     """Turned sides, a test that chose the weights, and parallel files of other lengths, streamed or not."""
     paths = write(tmp_path, {"a.en": "Go.\n", "a.de": "Los!\n", "b.de": "Da\n", "b.en": "There\n"})
     with pytest.raises(UserError, match=r"b.de: given as source, but de is the target"):

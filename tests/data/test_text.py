@@ -1,8 +1,5 @@
 """One cleaning for training and for every use."""
 
-from pathlib import Path
-from typing import Any
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,7 +10,6 @@ from selfattn.data.phrases import EmbeddedPhrases
 from selfattn.data.splits import EndlessSplits
 from selfattn.errors import UserError
 from selfattn.runs.evaluate import evaluate_run
-from selfattn.runs.run import Run
 from selfattn.runs.task import TaskData
 from selfattn.runs.train import train
 from selfattn.runs.training_set import make_training_set
@@ -39,18 +35,18 @@ DIRTY = (" {}", "{}  ", "\t{}", "{}\r\n", "\ufeff{}", "{}\x00", "\u00a0{}", "\u2
         ("क\u200dष", "क\u200dष"),  # a joiner is part of the spelling
     ],
 )
-def test_a_text_is_cleaned(text: str, clean: str) -> None:
+def test_a_text_is_cleaned(text, clean):
     assert clean_text(text) == clean_text(clean) == clean
 
 
 @given(st.text(st.characters(codec="utf-8")))
-def test_a_clean_text_stays_as_it_is(text: str) -> None:
+def test_a_clean_text_stays_as_it_is(text):
     clean = clean_text(text)
     assert clean_text(clean) == clean
     assert all(clean_text(way.format(clean)) == clean for way in DIRTY)
 
 
-def test_every_use_of_a_run_cleans_as_training_does(runs: dict[str, Run]) -> None:
+def test_every_use_of_a_run_cleans_as_training_does(runs):
     run = runs["transformer"]
     text = "cafe\u0301, May 1, 2001"
     clean = "caf\u00e9, May 1, 2001"
@@ -80,11 +76,11 @@ def test_every_use_of_a_run_cleans_as_training_does(runs: dict[str, Run]) -> Non
         ("\u00b2 \u2460 \u4e09", "0123456789 ", "\u00b2 \u2460 \u4e09"),  # no decimal digits
     ],
 )
-def test_characters_that_a_vocabulary_lacks_get_their_plain_form(text: str, known: str, plain: str) -> None:
+def test_characters_that_a_vocabulary_lacks_get_their_plain_form(text, known, plain):
     assert plain_text(text, known) == plain
 
 
-def test_a_run_reads_digits_of_other_scripts(runs: dict[str, Run]) -> None:
+def test_a_run_reads_digits_of_other_scripts(runs):
     run = runs["transformer"]
     text = "\u200f\u0661\u0661/\u0661\u0663/\uff10\uff18"
     assert run.clean(text) == "11/13/08"
@@ -94,14 +90,14 @@ def test_a_run_reads_digits_of_other_scripts(runs: dict[str, Run]) -> None:
     assert run.attention(text, dependence=False).source_tokens == (*"11/13/08", "<eos>")
 
 
-def test_a_training_says_which_years_a_locale_does_not_cover() -> None:
+def test_a_training_says_which_years_a_locale_does_not_cover():
     notes = EmbeddedDates(("th_TH", "fa_IR", "ar_SA", "en_US"), 0).notes
     assert [note.partition(":")[0] for note in notes] == ["th_TH", "fa_IR", "ar_SA"]
     for note, calendar in zip(notes, ("Buddhist", "Persian", "Islamic"), strict=True):
         assert f"a model reads {calendar} years" in note
 
 
-def test_a_test_file_gives_the_same_with_and_without_its_name(tmp_path: Path) -> None:
+def test_a_test_file_gives_the_same_with_and_without_its_name(tmp_path):
     lines = [f"day {n}\t{n % 7}-{n}\n" for n in range(150)]
     train_file = tmp_path / "train.tsv"
     train_file.write_text("".join(lines[:120]), "utf-8")
@@ -120,7 +116,7 @@ def test_a_test_file_gives_the_same_with_and_without_its_name(tmp_path: Path) ->
         evaluate_run(run, [test_file], columns=("2", "1"))
 
 
-def test_generated_texts_are_clean() -> None:
+def test_generated_texts_are_clean():
     """They have no marks of direction either, which cleaning would leave."""
     for locale in ("ar_EG", "fa_IR", "fr_FR", "he_IL", "ko_KR", "th_TH"):
         patterns = [pattern for form in formats_of(locale) for pattern in form.patterns]
@@ -129,18 +125,18 @@ def test_generated_texts_are_clean() -> None:
     assert unclean(EmbeddedPhrases("en", "fr", 0).train(0, 300)) is None
 
 
-def test_pairs_of_a_plugin_are_cleaned_or_refused() -> None:
+def test_pairs_of_a_plugin_are_cleaned_or_refused():
     class Spaced(TaskData):
         name = "spaced"
 
-        def pair(self, chance: Any) -> Pair:
+        def pair(self, chance):
             return Pair(f" {chance.random()} ", "\ta\n")
 
     class UncleanSplits(EndlessSplits):
-        def sample(self) -> list[Pair]:
+        def sample(self):
             return [Pair("a ", "b")]
 
-        def draw(self, part: Any, seed: int, epoch: int, count: int) -> list[Pair]:
+        def draw(self, part, seed, epoch, count):
             return self.sample() * count
 
     splits = Spaced().splits(seed=0)

@@ -1,8 +1,5 @@
 """Operators of a decoded token and of a training step: what made them fast cannot be lost unseen. Nothing is timed."""
 
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -24,17 +21,17 @@ HIDES = ("masked_fill", "where", "bitwise_not", "softmax")
 class Counted(TorchDispatchMode):
     """Counts calls of operators, views among them, by name."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
-        self.calls: dict[str, int] = {}
+        self.calls = {}
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         name = func.overloadpacket.__name__
         self.calls[name] = self.calls.get(name, 0) + 1
         return func(*args, **(kwargs or {}))
 
 
-def per_token(decode: Callable[[int], object]) -> dict[str, float]:
+def per_token(decode):
     """Calls in each of 10 further tokens, in mean."""
     counts = []
     for length in (5, 15):
@@ -46,13 +43,13 @@ def per_token(decode: Callable[[int], object]) -> dict[str, float]:
 
 @pytest.mark.parametrize("padded", [False, True])
 @pytest.mark.parametrize(("beam", "most"), [(1, 200), (5, 280)])
-def test_operators_of_a_token(beam: int, most: int, padded: bool) -> None:
+def test_operators_of_a_token(beam, most, padded):
     stack = TransformerConfig(dim=16, num_heads=2, num_layers=LAYERS, ffn_dim=32)
     model = build(EncoderDecoderConfig(encoder=stack, decoder=stack), vocab_size=VOCAB, pad_id=0, seed=0)
     source = torch.tensor([[5, 6, 2], [7, 2, 0]]) if padded else torch.tensor([[5, 6, 2], [7, 8, 2]])
-    settings: dict[str, Any] = {"bos_id": 1, "eos_id": -1}
+    settings = {"bos_id": 1, "eos_id": -1}
 
-    def decode(length: int) -> object:
+    def decode(length):
         if beam == 1:
             return greedy(model, source, source > 0, max_length=length, **settings)
         return beam_search(model, source, source > 0, max_length=length, beam_size=beam, **settings)
@@ -67,7 +64,7 @@ def test_operators_of_a_token(beam: int, most: int, padded: bool) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "most"), [("transformer", 520), ("rnn-attention", 167)])
-def test_operators_of_a_training_step(name: str, most: int) -> None:
+def test_operators_of_a_training_step(name, most):
     """On a batch without padding; a tenth above what was counted."""
     model, config = build(PRESETS[name].config, vocab_size=13, pad_id=0, seed=0).train(), TrainingConfig(batch_size=4)
     stepper = Stepper(Replica(model), make_optimizer(model, config), config, torch.Generator())

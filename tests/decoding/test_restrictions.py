@@ -2,11 +2,9 @@
 
 import math
 from functools import partial
-from pathlib import Path
 
 import pytest
 import torch
-from small_runs import Cli, Exported
 
 from selfattn.data.pairs import Example
 from selfattn.decoding.beam import beam_search
@@ -14,24 +12,21 @@ from selfattn.decoding.common import NO_PENALTY, Restrictions
 from selfattn.decoding.constrained import constrained_search
 from selfattn.decoding.glossary import Glossary, missing, read_glossary
 from selfattn.decoding.greedy import greedy, sample
-from selfattn.decoding.options import DecodingOptions, Hypothesis
+from selfattn.decoding.options import DecodingOptions
 from selfattn.decoding.scoring import score_tokens
 from selfattn.decoding.sources import decode_sources
 from selfattn.decoding.texts import decode_texts
 from selfattn.errors import SettingError, UserError
 from selfattn.models.build import build
-from selfattn.models.protocol import Seq2Seq
-from selfattn.runs.run import Run
 from selfattn.streams import generator
 from selfattn.tokenizers.listed import CharTokenizer, WordTokenizer
-from selfattn.tokenizers.protocol import Tokenizer
 
 ENDS = {"bos_id": 1, "eos_id": 2}
 LETTERS = CharTokenizer("abcdefg")
 SOURCES = [[5, 6, 2], [7, 2], [9, 8, 7, 2]]
 
 
-def model(name: str = "transformer") -> Seq2Seq:
+def model(name="transformer"):
     """Return a model with peaked distributions, so that its outputs differ."""
     made = build(name, vocab_size=len(LETTERS), seed=3).eval()
     with torch.no_grad():
@@ -42,7 +37,7 @@ def model(name: str = "transformer") -> Seq2Seq:
 
 @pytest.mark.parametrize("name", ["transformer", "rnn-attention", "decoder-only"])
 @pytest.mark.parametrize("beam", [1, 4])
-def test_an_output_begins_as_requested_and_goes_on_as_the_model_would(name: str, beam: int) -> None:
+def test_an_output_begins_as_requested_and_goes_on_as_the_model_would(name, beam):
     network = model(name)
     options = DecodingOptions(beam=beam)
     common = {"limits": [9, 9, 9], "streams": [0, 1, 2]}
@@ -61,7 +56,7 @@ def test_an_output_begins_as_requested_and_goes_on_as_the_model_would(name: str,
         assert math.fsum(scores) == pytest.approx(best.log_probability, abs=1e-4)  # that of the beginning included
 
 
-def test_a_wide_beam_finds_the_best_target_with_its_beginning() -> None:
+def test_a_wide_beam_finds_the_best_target_with_its_beginning():
     network = build("transformer", vocab_size=6, seed=1)
     source = torch.tensor([[5, 4, 2]])
     common = {"max_length": 3, "beam_size": 40, **ENDS}
@@ -71,19 +66,19 @@ def test_a_wide_beam_finds_the_best_target_with_its_beginning() -> None:
     assert (row[0].ids, row[0].score) == (best.ids, pytest.approx(best.score))
 
 
-def has_repeated(ids: list[int], n: int) -> bool:
+def has_repeated(ids, n):
     ngrams = [tuple(ids[place : place + n]) for place in range(len(ids) - n + 1)]
     return len(set(ngrams)) < len(ngrams)
 
 
 @pytest.mark.parametrize("n", [1, 2, 3])
-def test_no_ngram_comes_twice(n: int) -> None:
+def test_no_ngram_comes_twice(n):
     network = model()
     source = torch.tensor([[5, 6, 2], [7, 7, 2], [9, 8, 2]])
     sides = (network, source, source != 0)
     unbegun, short = [[] for _ in SOURCES], [[1] for _ in SOURCES]
     common = {"max_length": 14, "restrictions": Restrictions(unbegun, short, n), **ENDS}
-    rows: list[Hypothesis] = greedy(*sides, **common)
+    rows = greedy(*sides, **common)
     rows += [row[0] for row in beam_search(*sides, beam_size=3, **common)]
     rows += sample(*sides, generator=generator(0, "sampling"), **common)
     free = greedy(*sides, max_length=14, **ENDS)
@@ -91,7 +86,7 @@ def test_no_ngram_comes_twice(n: int) -> None:
     assert not any(has_repeated(each.ids, n) for each in rows)
 
 
-def test_a_requested_beginning_may_repeat_itself() -> None:
+def test_a_requested_beginning_may_repeat_itself():
     source = torch.tensor([[5, 6, 2]])
     restrictions = Restrictions([[4, 4, 4]], [[1]], no_repeat_ngram=1)
     (output,) = greedy(model(), source, source != 0, max_length=9, restrictions=restrictions, **ENDS)
@@ -100,7 +95,7 @@ def test_a_requested_beginning_may_repeat_itself() -> None:
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 4])
-def test_masks_are_those_of_transformers(n: int) -> None:
+def test_masks_are_those_of_transformers(n):
     transformers = pytest.importorskip("transformers", reason="needs the extra [transformers]")
     processor = transformers.NoRepeatNGramLogitsProcessor(n)
     torch.manual_seed(0)
@@ -112,7 +107,7 @@ def test_masks_are_those_of_transformers(n: int) -> None:
         assert torch.equal(restrictions.masked(logits, written, [0] * 16), processor(begun, logits))
 
 
-def test_texts_of_different_lengths_may_stand_before() -> None:
+def test_texts_of_different_lengths_may_stand_before():
     restrictions = Restrictions([[], []], [[1, 4, 5], [1]], no_repeat_ngram=2)
     masked = restrictions.masked(torch.zeros(2, 7), torch.tensor([[4], [4]]), [0, 1])
     assert masked.isinf().nonzero().tolist() == [[0, 5]]  # 4 5 stands before the first alone
@@ -125,7 +120,7 @@ SPACED = CharTokenizer("abc d")
 @pytest.mark.parametrize("name", ["transformer", "rnn-attention", "decoder-only"])
 @pytest.mark.parametrize("tokenizer", [WORDS, SPACED], ids=["words", "characters"])
 @pytest.mark.parametrize("required", ["d", "b d", "c a b"])
-def test_every_output_has_its_words(name: str, tokenizer: Tokenizer, required: str) -> None:
+def test_every_output_has_its_words(name, tokenizer, required):
     model = build(name, vocab_size=len(tokenizer), seed=2).eval()
     glossary = Glossary({"a": required, "b": "c"})
     texts = ["a b", "c", "b", "a", "c d"]
@@ -140,7 +135,7 @@ def test_every_output_has_its_words(name: str, tokenizer: Tokenizer, required: s
             assert row == other  # nothing to do: the same to the last bit
 
 
-def test_a_wide_beam_finds_the_best_target_with_the_words() -> None:
+def test_a_wide_beam_finds_the_best_target_with_the_words():
     tokenizer = WordTokenizer(["a b"])
     model = build("transformer", vocab_size=len(tokenizer), seed=1).eval()
     source = torch.tensor([[5, 4, 2]])
@@ -152,7 +147,7 @@ def test_a_wide_beam_finds_the_best_target_with_the_words() -> None:
     assert (row[0].ids, row[0].score) == (best.ids, pytest.approx(best.score))
 
 
-def test_an_output_to_which_nothing_can_be_added_is_cut_off() -> None:
+def test_an_output_to_which_nothing_can_be_added_is_cut_off():
     tokenizer = CharTokenizer("a")
     model = build("transformer", vocab_size=len(tokenizer), seed=2).eval()
     source = torch.tensor([[4, 2]])
@@ -164,14 +159,14 @@ def test_an_output_to_which_nothing_can_be_added_is_cut_off() -> None:
     assert len(set(row[0].ids)) == len(row[0].ids)
 
 
-def test_words_stand_alone_where_letters_have_capitals() -> None:
+def test_words_stand_alone_where_letters_have_capitals():
     assert missing(["cat", "고양이", "5"], "cats 고양이가 15") == ["cat", "5"]
     assert missing(["cat"], "concat a cat.") == []
     glossary = Glossary({"dog": "Hund", "hot dog": "Hotdog", "Hot": "heiß"})
     assert glossary.required("A hot dog, a dog, dogs") == ["Hotdog", "Hund"]
 
 
-def test_predict_with_a_glossary(cli: Cli, runs: dict[str, Run], tmp_path: Path) -> None:
+def test_predict_with_a_glossary(cli, runs, tmp_path):
     run = runs["transformer"]
     file = tmp_path / "glossary.tsv"
     file.write_text("May\t77\n\n")
@@ -189,7 +184,7 @@ def test_predict_with_a_glossary(cli: Cli, runs: dict[str, Run], tmp_path: Path)
 
 
 @pytest.mark.parametrize("engine", ["onnx", "ctranslate2"])
-def test_engines_have_a_glossary_or_refuse_it(runs: dict[str, Run], exported_run: Exported, engine: str) -> None:
+def test_engines_have_a_glossary_or_refuse_it(runs, exported_run, engine):
     run, exported = runs["transformer"], exported_run("transformer", engine)
     glossary = Glossary({"May": "77"})
     predict = partial(exported.predict, ["May 1"], beam=3, glossary=glossary)

@@ -1,18 +1,16 @@
 """Sampling against its distribution, and the best of each row, whatever the ties and the neighbours."""
 
 import math
-from typing import Any
 
 import pytest
 import torch
 from fake_models import Writer
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import Tensor
 
 from selfattn.decoding.common import chosen_log_probabilities, log_probabilities, top
 from selfattn.decoding.greedy import sample, token_distribution
-from selfattn.decoding.options import DecodingOptions, Hypothesis
+from selfattn.decoding.options import DecodingOptions
 from selfattn.streams import generator
 
 BOS, EOS = 1, 2
@@ -21,16 +19,16 @@ BOS, EOS = 1, 2
 PROBABILITIES = torch.tensor([[0.30, 0.05, 0.10, 0.20, 0.05, 0.30]], dtype=torch.float64)
 
 
-def fixed(logits: Tensor) -> Writer:
+def fixed(logits):
     """A model with the same logits ``[sentence v]`` at every step."""
     return Writer(lambda source, read: logits[source[:, 0]])
 
 
-def drawing(**settings: Any) -> DecodingOptions:
+def drawing(**settings):
     return DecodingOptions(sample=True, **settings)
 
 
-def draw(logits: Tensor, sentences: list[int], chance: Any, max_length: int = 7) -> list[Hypothesis]:
+def draw(logits, sentences, chance, max_length=7):
     source, ids = torch.tensor(sentences)[:, None], {"bos_id": BOS, "eos_id": EOS, "options": drawing()}
     return sample(fixed(logits), source, source >= 0, max_length=max_length, generator=chance, **ids)
 
@@ -57,7 +55,7 @@ def draw(logits: Tensor, sentences: list[int], chance: Any, max_length: int = 7)
         ({"temperature": 0.5, "top_p": 0.80}, [9 / 22, 0, 0, 4 / 22, 0, 9 / 22]),  # 9/23.5 twice is less
     ],
 )
-def test_the_distribution_by_hand(settings: dict[str, Any], expected: list[float]) -> None:
+def test_the_distribution_by_hand(settings, expected):
     row = torch.tensor(expected, dtype=torch.float64)
     found = token_distribution(PROBABILITIES.log() + 3.0, drawing(**settings))  # a constant in the logits plays no part
     torch.testing.assert_close(found, (row / row.sum())[None])
@@ -70,8 +68,8 @@ logits = torch.randn(5, 11, generator=torch.Generator().manual_seed(0), dtype=to
 
 @settings(max_examples=12, deadline=None)
 @given(order=st.permutations(range(5)), seed=st.integers(0, 2**16))
-def test_with_a_stream_for_each_the_order_does_not_matter(order: list[int], seed: int) -> None:
-    def streams(numbers: list[int]) -> list[torch.Generator]:
+def test_with_a_stream_for_each_the_order_does_not_matter(order, seed):
+    def streams(numbers):
         return [generator(seed, f"sampling/{number}") for number in numbers]
 
     straight = draw(logits, list(range(5)), streams(list(range(5))))
@@ -79,7 +77,7 @@ def test_with_a_stream_for_each_the_order_does_not_matter(order: list[int], seed
     assert mixed == [straight[number] for number in order]
 
 
-def test_a_number_in_double_precision_chooses_the_first_token_whose_sum_is_above_it() -> None:
+def test_a_number_in_double_precision_chooses_the_first_token_whose_sum_is_above_it():
     logits = torch.randn(1, 997, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
     (hypothesis,) = draw(logits, [0], generator(5, "sampling"), max_length=50)
     numbers = torch.rand(50, generator=generator(5, "sampling"), dtype=torch.float64)
@@ -89,7 +87,7 @@ def test_a_number_in_double_precision_chooses_the_first_token_whose_sum_is_above
     assert len(hypothesis.ids) > 20
 
 
-def test_what_has_no_probability_is_never_drawn_not_even_at_zero(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_has_no_probability_is_never_drawn_not_even_at_zero(monkeypatch):
     monkeypatch.setattr(torch, "rand", lambda count, **_: torch.zeros(count, dtype=torch.float64))
     never_first = torch.tensor([[0.0, 0.0, 0.0, 0.5, 0.5]]).log()
     (found,) = draw(never_first, [0], generator(0, "sampling"), max_length=2)
@@ -107,7 +105,7 @@ def test_what_has_no_probability_is_never_drawn_not_even_at_zero(monkeypatch: py
     width=st.sampled_from((11, 70, 650, 12_000)),  # shorter than one block, of some, and of too many for one call
     values=st.sampled_from((4, 900)),
 )
-def test_top_is_the_beginning_of_a_stable_sort(seed: int, count: int, rows: int, width: int, values: int) -> None:
+def test_top_is_the_beginning_of_a_stable_sort(seed, count, rows, width, values):
     scores = torch.randint(values, (rows, width), generator=torch.Generator().manual_seed(seed)).float()
     scores[scores == 1] = -math.inf
     if rows > 3:
@@ -118,7 +116,7 @@ def test_top_is_the_beginning_of_a_stable_sort(seed: int, count: int, rows: int,
     assert torch.equal(found, expected.values[:, :count])
 
 
-def test_sums_in_parts_have_the_bits_of_torch_logsumexp() -> None:
+def test_sums_in_parts_have_the_bits_of_torch_logsumexp():
     logits = 9 * torch.randn(41, 8009, generator=torch.Generator().manual_seed(0))
     logits[3] = -math.inf
     logits[5, 7] = math.inf
@@ -133,7 +131,7 @@ def test_sums_in_parts_have_the_bits_of_torch_logsumexp() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32, torch.float64])
-def test_log_probabilities_are_float32_or_wider(dtype: torch.dtype) -> None:
+def test_log_probabilities_are_float32_or_wider(dtype):
     found = log_probabilities(torch.tensor([[0.0, 0.0, 0.0, -math.inf]], dtype=dtype))
     assert found.dtype == (torch.float64 if dtype == torch.float64 else torch.float32)
     torch.testing.assert_close(found[0, :3], torch.full((3,), -math.log(3), dtype=found.dtype))

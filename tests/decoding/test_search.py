@@ -2,14 +2,12 @@
 
 import math
 from functools import partial
-from typing import Any
 
 import pytest
 import torch
 from fake_models import Writer
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import Tensor
 
 from selfattn.decoding.beam import beam_search
 from selfattn.decoding.common import LengthPenalty, chosen_log_probabilities
@@ -22,10 +20,10 @@ VOCAB, BOS, EOS, LONGEST = 5, 1, 2, 4
 PREFIXES = sum(VOCAB**length for length in range(LONGEST))
 
 
-def table_model(logits: Tensor) -> Writer:
+def table_model(logits):
     """A model that looks its logits ``[sentence prefix v]`` up; the sentence's number is its source."""
 
-    def write(source: Tensor, read: Tensor) -> Tensor:
+    def write(source, read):
         code = torch.zeros(len(read), dtype=torch.int64)
         for token in read[:, 1:].T:
             code = code * VOCAB + token + 1
@@ -34,7 +32,7 @@ def table_model(logits: Tensor) -> Writer:
     return Writer(write)
 
 
-def search(table: Tensor | Writer, sentences: list[int], **settings: Any) -> list[list[Hypothesis]]:
+def search(table, sentences, **settings):
     model = table if isinstance(table, Writer) else table_model(table)
     source = torch.tensor(sentences)[:, None]
     mask = torch.ones_like(source, dtype=torch.bool)
@@ -42,21 +40,21 @@ def search(table: Tensor | Writer, sentences: list[int], **settings: Any) -> lis
     return beam_search(model, source, mask, bos_id=BOS, eos_id=EOS, **settings)
 
 
-def log_probs_after(table: Tensor, prefix: tuple[int, ...]) -> list[float]:
+def log_probs_after(table, prefix):
     code = 0
     for token in prefix:
         code = code * VOCAB + token + 1
-    return chosen_log_probabilities(table[[code]], torch.arange(VOCAB)[None])[0].tolist()  # type: ignore[no-any-return]  # tolist() has no type
+    return chosen_log_probabilities(table[[code]], torch.arange(VOCAB)[None])[0].tolist()
 
 
-def make(ids: tuple[int, ...], total: float, finished: bool, penalty: LengthPenalty) -> Hypothesis:
+def make(ids, total, finished, penalty):
     return Hypothesis(list(ids), total, total / penalty(len(ids) + finished), finished)
 
 
-def to_the_end(table: Tensor, longest: int, beam_size: int, n_best: int, penalty: LengthPenalty) -> list[Hypothesis]:
+def to_the_end(table, longest, beam_size, n_best, penalty):
     """Beam search of one sentence, step by step to the longest length whatever was found."""
-    beam: list[tuple[tuple[int, ...], float]] = [((), 0.0)]
-    found: list[Hypothesis] = []
+    beam = [((), 0.0)]
+    found = []
     for _ in range(longest):
         candidates = [
             (total + log_prob, prefix, token)
@@ -81,9 +79,7 @@ penalties = st.builds(LengthPenalty, st.sampled_from((-0.7, 0.0, 0.6, 1.0, 2.0))
 
 @settings(max_examples=60, deadline=None)
 @given(data=st.data(), seed=seeds, scale=scales, penalty=penalties, beam_size=st.integers(1, 7))
-def test_stopping_early_and_sharing_a_batch_change_nothing(
-    data: st.DataObject, seed: int, scale: float, penalty: LengthPenalty, beam_size: int
-) -> None:
+def test_stopping_early_and_sharing_a_batch_change_nothing(data, seed, scale, penalty, beam_size):
     """Bit for bit: the loop to the end, sentence by sentence, is the same arithmetic."""
     draw = torch.Generator().manual_seed(seed)
     table = scale * torch.randn(3, PREFIXES, VOCAB, generator=draw, dtype=torch.float64)
@@ -102,7 +98,7 @@ def test_stopping_early_and_sharing_a_batch_change_nothing(
     ]
 
 
-def chain(*steps: dict[int, float]) -> Tensor:
+def chain(*steps):
     """One sentence whose next token depends on how many there are already; what is left goes to token 0."""
     table = torch.empty(1, PREFIXES, VOCAB, dtype=torch.float64)
     start = 0
@@ -118,7 +114,7 @@ def chain(*steps: dict[int, float]) -> Tensor:
 LATE = chain({EOS: 0.5, 3: 0.4}, {3: 0.999}, {3: 0.999}, {EOS: 0.999})
 
 
-def test_values_by_hand() -> None:
+def test_values_by_hand():
     ((best, second, third),) = search(LATE, [0], beam_size=5, n_best=3)
     assert (best.ids, best.finished) == ([], True)
     assert best.log_probability == best.score == pytest.approx(math.log(0.5))
@@ -150,14 +146,14 @@ def test_values_by_hand() -> None:
         (0.0, 4, 2, [1, 3, 3, 3]),  # as many as are wanted
     ],
 )
-def test_it_stops_as_soon_as_nothing_better_comes(alpha: float, longest: int, n_best: int, steps: list[int]) -> None:
+def test_it_stops_as_soon_as_nothing_better_comes(alpha, longest, n_best, steps):
     model = table_model(LATE)
     search(model, [0], max_length=longest, n_best=n_best, length_penalty=LengthPenalty(alpha, offset=0))
     assert model.rows == steps
 
 
 @pytest.mark.parametrize("max_length", [0, [2, 3]])
-def test_a_bad_length_is_named(max_length: Any) -> None:
+def test_a_bad_length_is_named(max_length):
     with pytest.raises(ValueError, match="max_length: expected a number of at least 1, or one for each source; got"):
         search(LATE, [0], max_length=max_length)
 
@@ -170,7 +166,7 @@ SOURCE, MASK = torch.zeros(2, 3, dtype=torch.int64), torch.ones(2, 3, dtype=torc
     [(SOURCE[:0], MASK[:0]), (SOURCE.float(), MASK), (SOURCE[0], MASK[0]), (SOURCE, MASK.T), (SOURCE, MASK.float())],
 )
 @pytest.mark.parametrize("decode", [greedy, partial(beam_search, beam_size=2)])
-def test_bad_sources_are_named(decode: Any, source: Tensor, mask: Tensor) -> None:
+def test_bad_sources_are_named(decode, source, mask):
     with pytest.raises(ValueError, match=r"expected sources \[b s\] and their mask, int64 and bool"):
         decode(table_model(LATE), source, mask, bos_id=BOS, eos_id=EOS, max_length=3)
 
@@ -179,14 +175,14 @@ SIZE = 11
 LENGTHS = (5, 2, 7, 3, 1)
 
 
-def sources() -> tuple[Tensor, Tensor]:
+def sources():
     drawn = torch.randint(3, SIZE, (len(LENGTHS), max(LENGTHS)), generator=torch.Generator().manual_seed(3))
     mask = torch.arange(max(LENGTHS)) < torch.tensor(LENGTHS)[:, None]
     return drawn.masked_fill(~mask, 0), mask
 
 
-def test_finished_sentences_leave_the_batch_and_the_order_is_kept() -> None:
-    def write(source: Tensor, read: Tensor) -> Tensor:
+def test_finished_sentences_leave_the_batch_and_the_order_is_kept():
+    def write(source, read):
         """The source's tokens one after the other, then 2."""
         script = torch.nn.functional.pad(source, (0, 1))[:, read.shape[1] - 1]
         return torch.nn.functional.one_hot(torch.where(script == 0, 2, script), SIZE).float() * 100
@@ -200,7 +196,7 @@ def test_finished_sentences_leave_the_batch_and_the_order_is_kept() -> None:
     assert model.rows == [4, 3, 2, 1]
 
 
-def test_without_scores_the_same_tokens_are_written_and_nothing_is_summed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_scores_the_same_tokens_are_written_and_nothing_is_summed(monkeypatch):
     model = build("transformer", vocab_size=SIZE, seed=0)
     source, mask = sources()
     write = partial(greedy, model, source, mask, bos_id=BOS, eos_id=2, max_length=9)
@@ -219,9 +215,9 @@ DECODERS = (
 
 
 @pytest.mark.parametrize("decode", [greedy, *DECODERS])
-def test_weights_that_overflow_on_an_input_are_named(decode: Any) -> None:
+def test_weights_that_overflow_on_an_input_are_named(decode):
     model = build("transformer", vocab_size=SIZE)
-    torch.nn.init.constant_(model.decoder.output.bias, torch.inf)  # type: ignore[union-attr]  # an encoder-decoder
+    torch.nn.init.constant_(model.decoder.output.bias, torch.inf)
     source, mask = sources()
     with pytest.raises(DivergedError, match="the weights of this model overflow on this input"):
         decode(model, source, mask, bos_id=BOS, eos_id=2, max_length=3)

@@ -2,12 +2,10 @@
 
 import math
 from functools import partial
-from typing import Any
 
 import pytest
 import torch
 from fake_models import Writer
-from torch import Tensor
 from zoo import stack
 
 from selfattn.data.batches import Batch
@@ -19,23 +17,22 @@ from selfattn.decoding.scoring import score_targets, score_texts, text_examples
 from selfattn.decoding.sources import decode_sources
 from selfattn.decoding.texts import continue_texts, decode_texts
 from selfattn.models.build import build
-from selfattn.models.decoder_only import Continuation, DecoderOnly
+from selfattn.models.decoder_only import Continuation
 from selfattn.models.families import DecoderOnlyConfig
-from selfattn.models.protocol import Seq2Seq
 from selfattn.tokenizers.listed import CharTokenizer
 
 TOKENIZER = CharTokenizer(["abcdefg 0123456789"])
 
 
-def predict(model: Seq2Seq, tokenizer: CharTokenizer, texts: list[str], **settings: int) -> list[str]:
-    return [found[0].text for found in decode_texts(model, tokenizer, texts, **settings)]  # type: ignore[arg-type]  # lengths and sizes
+def predict(model, tokenizer, texts, **settings):
+    return [found[0].text for found in decode_texts(model, tokenizer, texts, **settings)]
 
 
 TEXTS = ["abc", "", "g" * 23, "a", "   ", "0123456789", "abc", "de fg"]
 
 
 @pytest.mark.parametrize("batch_size", [1, 2, 3, 100])
-def test_order_is_kept_and_batches_change_nothing(batch_size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_order_is_kept_and_batches_change_nothing(batch_size, monkeypatch):
     model = build("rnn-attention", vocab_size=len(TOKENIZER), seed=1)
     monkeypatch.setattr(module, "HYPOTHESES", batch_size)
     found = predict(model, TOKENIZER, TEXTS, max_length=6)
@@ -46,11 +43,11 @@ def test_order_is_kept_and_batches_change_nothing(batch_size: int, monkeypatch: 
 
 
 @pytest.fixture
-def rows(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+def rows(monkeypatch):
     """How many sentences each batch has that is decoded from now on."""
-    counts: list[int] = []
+    counts = []
 
-    def counting(decode: Any, model: Seq2Seq, source: Tensor, *args: Any, **options: Any) -> Any:
+    def counting(decode, model, source, *args, **options):
         counts.append(len(source))
         return decode(model, source, *args, **options)
 
@@ -59,7 +56,7 @@ def rows(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return counts
 
 
-def test_long_texts_go_in_small_batches(rows: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_texts_go_in_small_batches(rows, monkeypatch):
     model = build("transformer", vocab_size=len(TOKENIZER), seed=1)
     decode_texts(model, TOKENIZER, ["a", "bc"] * 32, DecodingOptions(beam=5), max_length=2)
     assert rows == [64]
@@ -80,15 +77,15 @@ LETTERS = CharTokenizer("abcdef")
 POSITIONS = ("none", "sinusoidal", "rotary", "alibi", "t5")
 
 
-def language_model(position: str = "sinusoidal", *, prefix: bool = False) -> DecoderOnly:
+def language_model(position="sinusoidal", *, prefix=False):
     config = DecoderOnlyConfig(stack=stack(position=position), bidirectional_prefix=prefix)
     return build(config, vocab_size=len(LETTERS), pad_id=0, seed=5).eval()
 
 
 @pytest.mark.parametrize("position", [*POSITIONS, "gru"])
 @torch.no_grad()
-def test_it_goes_on_as_if_it_had_read_everything_at_once(position: str) -> None:
-    model: Any = build("decoder-only-rnn", vocab_size=len(LETTERS)) if position == "gru" else language_model(position)
+def test_it_goes_on_as_if_it_had_read_everything_at_once(position):
+    model = build("decoder-only-rnn", vocab_size=len(LETTERS)) if position == "gru" else language_model(position)
     begun, rest = [[5, 6, 7], [], [8]], [[4, 9], [6, 5], [7, 7]]
     source = torch.tensor([row + [0] * (3 - len(row)) for row in begun])
     target_in = torch.tensor([[1, *row] for row in rest])
@@ -105,13 +102,13 @@ def test_it_goes_on_as_if_it_had_read_everything_at_once(position: str) -> None:
         torch.testing.assert_close(found[row], whole[0, len(beginning) :], rtol=1e-4, atol=1e-5)
 
 
-def test_a_model_that_reads_in_both_directions_is_refused() -> None:
+def test_a_model_that_reads_in_both_directions_is_refused():
     with pytest.raises(ValueError, match="both directions"):
         Continuation(language_model(prefix=True), bos_id=1)
 
 
 @torch.no_grad()
-def test_the_scores_of_continuations_are_those_of_the_whole_text() -> None:
+def test_the_scores_of_continuations_are_those_of_the_whole_text():
     model, texts = language_model(), ["ab", "", "fade"]
     nothing = torch.zeros(1, 0, dtype=torch.int64)
     sources = [LETTERS.encode(text) for text in texts]
@@ -128,7 +125,7 @@ def test_the_scores_of_continuations_are_those_of_the_whole_text() -> None:
                 assert one.log_probability == pytest.approx(each[len(begun) :].sum().item(), abs=1e-4)
 
 
-def test_samples_depend_on_the_seed_and_the_number_of_the_text_alone() -> None:
+def test_samples_depend_on_the_seed_and_the_number_of_the_text_alone():
     model = language_model()
     options = DecodingOptions(sample=True, seed=4)
     texts = ["ab", "", "fade", "ab"]
@@ -141,10 +138,10 @@ def test_samples_depend_on_the_seed_and_the_number_of_the_text_alone() -> None:
     assert all(text.startswith(begun) for text, begun in zip(apart, texts, strict=True))
 
 
-def test_continuations_end_where_a_window_would(monkeypatch: pytest.MonkeyPatch) -> None:
-    given: list[tuple[list[list[int]], list[int]]] = []
+def test_continuations_end_where_a_window_would(monkeypatch):
+    given = []
 
-    def recording(model: Any, tokenizer: Any, sources: list[list[int]], *rest: Any, **options: Any) -> list[Any]:
+    def recording(model, tokenizer, sources, *rest, **options):
         given.append((sources, options["limits"]))
         return [[] for _ in sources]
 
@@ -158,13 +155,13 @@ def test_continuations_end_where_a_window_would(monkeypatch: pytest.MonkeyPatch)
     assert (limits, short) == ([11, 8, 6], [2, 2, 2])
 
 
-def test_windows_have_every_token_once_and_one_end() -> None:
+def test_windows_have_every_token_once_and_one_end():
     examples = text_examples(["abcde", "", "abcd", "a"], LETTERS, 2)
     assert [example.target for example in examples] == [[4, 5], [6, 7], [8, 2], [4, 5], [6, 7, 2], [4, 2]]
     assert all(example.source == [] for example in examples)
 
 
-def test_a_model_that_knows_nothing_has_the_perplexity_of_its_vocabulary() -> None:
+def test_a_model_that_knows_nothing_has_the_perplexity_of_its_vocabulary():
     model = language_model()
     with torch.no_grad():
         for parameter in model.output.parameters():
@@ -180,7 +177,7 @@ def test_a_model_that_knows_nothing_has_the_perplexity_of_its_vocabulary() -> No
 EOS = 2
 
 
-def test_what_stands_at_padding_is_not_read_and_scores_of_half_precision_are_float32() -> None:
+def test_what_stands_at_padding_is_not_read_and_scores_of_half_precision_are_float32():
     """Two sentences: "5 6 7 <eos>" with the target "8 9 <eos>", and "5 <eos>" with the target "8 <eos>"."""
     source, target_in = torch.tensor([[5, 6, 7, EOS], [5, EOS, 0, 0]]), torch.tensor([[1, 8, 9], [1, 8, 0]])
     target_out = torch.tensor([[8, 9, EOS], [8, EOS, -100]])

@@ -6,12 +6,10 @@ import json
 import random
 import shutil
 import subprocess
-from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import Any
 from unicodedata import category
 
 import pytest
@@ -26,10 +24,9 @@ from selfattn.data.pairs import clean_text, plain_text, plain_words
 from selfattn.decoding.beam import beam_search
 from selfattn.demo.page import embedded_weights, page_tokens, read_page
 from selfattn.models.build import build
-from selfattn.models.config import ModelConfig, config_from_dict, config_to_dict
+from selfattn.models.config import config_from_dict, config_to_dict
 from selfattn.models.families import DecoderOnlyConfig, EncoderDecoderConfig
 from selfattn.models.inside import trace_model
-from selfattn.models.protocol import Seq2Seq
 from selfattn.tokenizers.listed import CharTokenizer, LetterTokenizer, WordTokenizer
 from selfattn.tokenizers.subword import SubwordSettings, SubwordTokenizer
 
@@ -41,7 +38,7 @@ LIMIT = 6
 KINDS = ("encoder", "decoder", "cross")
 # The page says that it cannot run these.
 NOT_RUN = ("linear", "delta", "only-rnn", "softmax", "sparsemax", "sigmoid", "entmax")
-CONFIGS: dict[str, ModelConfig] = {
+CONFIGS = {
     name.removeprefix("preset "): config
     for name, config in VARIANTS.items()
     if not any(part in name for part in NOT_RUN)
@@ -54,17 +51,17 @@ CONFIGS: dict[str, ModelConfig] = {
 
 
 @cache
-def model_of(name: str) -> Seq2Seq:
+def model_of(name):
     return Zoo.fresh(CONFIGS[name]).eval()
 
 
-def case(name: str, sources: list[list[int]], **more: Any) -> dict[str, Any]:
+def case(name, sources, **more):
     given = {"blocked": [], "given": None, "limit": LIMIT} | more
     settings = {"config": config_to_dict(CONFIGS[name]), "weights": embedded_weights(model_of(name))}
     return settings | {"sources": sources} | given
 
 
-def assert_same(answer: dict[str, Any], model: Seq2Seq, source: list[int]) -> None:
+def assert_same(answer, model, source):
     """Torch writes the same, with the same logits and attention weights."""
     ids, mask = torch.tensor([source]), torch.ones(1, len(source), dtype=torch.bool)
     target_in = torch.tensor([[1, *answer["ids"]]])[:, :LIMIT]
@@ -81,27 +78,23 @@ def assert_same(answer: dict[str, Any], model: Seq2Seq, source: list[int]) -> No
         torch.testing.assert_close(torch.tensor(whole, dtype=torch.float32), wanted, rtol=0, atol=1e-4)
 
 
-Ask = Callable[[str, list[dict[str, Any]]], list[Any]]
-
-
 @pytest.fixture
-def ask_node() -> Ask:
+def ask_node():
     """Call a function of the engine or the harness in node: its name, and the argument of each call."""
     if not (node := shutil.which("node")):
         pytest.skip("needs node")
 
-    def ask(function: str, arguments: list[dict[str, Any]]) -> list[Any]:
+    def ask(function, arguments):
         told = f"JSON.stringify(JSON.parse(require('fs').readFileSync(0, 'utf8')).map(one => {function}(one)))"
         script = f"{ENGINE}\n{HARNESS}\nprocess.stdout.write({told});"
         done = subprocess.run([node, "-e", script], input=json.dumps(arguments), capture_output=True, text=True)
         assert done.returncode == 0, done.stderr[-2000:]
-        answers: list[Any] = json.loads(done.stdout)
-        return answers
+        return json.loads(done.stdout)
 
     return ask
 
 
-def test_every_model_answers_as_torch_does(ask_node: Any) -> None:
+def test_every_model_answers_as_torch_does(ask_node):
     source = [*random.Random(32).choices(range(4, VOCAB), k=17), 2]  # one model ends early, all others write on
     answers = ask_node("answer", [case(name, [source]) for name in CONFIGS])
     for name, [answer] in zip(CONFIGS, answers, strict=True):
@@ -111,7 +104,7 @@ def test_every_model_answers_as_torch_does(ask_node: Any) -> None:
             raise AssertionError(f"{name}: {error}") from None
 
 
-def without(model: Seq2Seq, source: list[int], blocked: list[int], given: list[int]) -> torch.Tensor:
+def without(model, source, blocked, given):
     """Torch's logits where no query may attend to some places of the source; a recurrent encoder reads them still."""
     ids, every = torch.tensor([source]), torch.ones(1, len(source), dtype=torch.bool)
     mask = every.clone()
@@ -119,7 +112,7 @@ def without(model: Seq2Seq, source: list[int], blocked: list[int], given: list[i
     with torch.inference_mode():
         memory = model.encode(ids, mask)
         if memory.final is not None:
-            memory = replace(model.encode(ids, every), mask=mask)  # type: ignore[type-var]
+            memory = replace(model.encode(ids, every), mask=mask)
         state, rows = model.start(memory), []
         for token in [1, *given[:-1]]:
             logits, state = model.step(torch.tensor([token]), state)
@@ -127,7 +120,7 @@ def without(model: Seq2Seq, source: list[int], blocked: list[int], given: list[i
     return torch.stack(rows)
 
 
-def test_a_blocked_token_is_torchs_mask(ask_node: Any) -> None:
+def test_a_blocked_token_is_torchs_mask(ask_node):
     names = [name for name, config in CONFIGS.items() if isinstance(config, EncoderDecoderConfig)]
     source, blocked, given = [7, 8, 9, 10, 11, 2], [1, 4], [5, 6, 7, 2]
     cases = [case(name, [source], blocked=blocked, given=[given]) for name in names]
@@ -139,7 +132,7 @@ def test_a_blocked_token_is_torchs_mask(ask_node: Any) -> None:
             assert all(row[place] == 0 for head in layer for row in head for place in blocked)
 
 
-def test_a_blocked_token_of_a_decoder_only_model_is_attended_to_by_nobody(ask_node: Any) -> None:
+def test_a_blocked_token_of_a_decoder_only_model_is_attended_to_by_nobody(ask_node):
     names = [name for name, config in CONFIGS.items() if isinstance(config, DecoderOnlyConfig)]
     sources, blocked = [[7, 8, 9, 2], [7, 10, 9, 2]], [1]  # they differ in what is blocked
     cases = [case(name, sources, blocked=blocked) for name in names]
@@ -149,7 +142,7 @@ def test_a_blocked_token_of_a_decoder_only_model_is_attended_to_by_nobody(ask_no
         assert all(row[1] == 0 for head in heads for row in head)
 
 
-def test_a_tokens_way_is_torchs(ask_node: Any) -> None:
+def test_a_tokens_way_is_torchs(ask_node):
     """Each vector that the page shows is the intermediate of that name in the library."""
     names = {
         "rnn-attention": {"embedding": "decoder.embed", "hidden": "decoder.stack", "context": "decoder.cross_attn"},
@@ -168,7 +161,7 @@ def test_a_tokens_way_is_torchs(ask_node: Any) -> None:
 
 
 @pytest.mark.parametrize("width", [1, 3])
-def test_a_beam_finds_what_the_librarys_finds(ask_node: Any, width: int) -> None:
+def test_a_beam_finds_what_the_librarys_finds(ask_node, width):
     draw = random.Random(0)
     sources = [[*draw.choices(range(4, VOCAB), k=draw.randint(1, 9)), 2] for _ in range(8)]
     names = ("transformer", "rnn-attention", "rnn-plain", "decoder-only", "luong-input-feeding")
@@ -183,7 +176,7 @@ def test_a_beam_finds_what_the_librarys_finds(ask_node: Any, width: int) -> None
             assert max(answer["counts"]) <= 2 * width
 
 
-def test_after_forced_tokens_the_model_goes_on_by_itself(ask_node: Any) -> None:
+def test_after_forced_tokens_the_model_goes_on_by_itself(ask_node):
     model, source, ids = model_of("transformer"), [7, 8, 9, 2], [9, 5]
     [[written]] = ask_node("forced", [case("transformer", [source], ids=ids)])
     assert written[:2] == ids
@@ -193,7 +186,7 @@ def test_after_forced_tokens_the_model_goes_on_by_itself(ask_node: Any) -> None:
     assert logits[0].argmax(dim=-1)[2:].tolist() == written[2:]
 
 
-def test_rollout_multiplies_the_layers(ask_node: Any) -> None:
+def test_rollout_multiplies_the_layers(ask_node):
     layers = torch.rand(3, 2, 4, 4, generator=torch.Generator().manual_seed(0)).softmax(dim=-1)
     mixed = 0.5 * layers.mean(dim=1) + 0.5 * torch.eye(4)
     [answer] = ask_node("rollout", [layers.tolist()])
@@ -201,7 +194,7 @@ def test_rollout_multiplies_the_layers(ask_node: Any) -> None:
 
 
 @pytest.mark.parametrize("count", [25, pytest.param(1000, marks=pytest.mark.slow)])
-def test_the_committed_page_and_the_library_write_the_same_dates(ask_node: Any, count: int) -> None:
+def test_the_committed_page_and_the_library_write_the_same_dates(ask_node, count):
     models, _ = read_page(PAGE.read_text(encoding="utf-8"))
     texts = [pair.source for pair in DateSource(split="test").pairs(count)]
     for payload in models:
@@ -219,14 +212,14 @@ def test_the_committed_page_and_the_library_write_the_same_dates(ask_node: Any, 
 
 
 @pytest.mark.parametrize("bidirectional", [False, True])
-def test_distances_fall_into_the_same_buckets(ask_node: Any, bidirectional: bool) -> None:
+def test_distances_fall_into_the_same_buckets(ask_node, bidirectional):
     distances = list(range(-600, 601))
     wanted = RelativeBias(1, bidirectional=bidirectional).bucket(torch.tensor(distances)).tolist()
     flag = str(bidirectional).lower()
     assert ask_node(f"((one) => bucket(one, {flag}))", distances) == wanted
 
 
-def test_what_the_page_cannot_run_is_said_in_one_line(ask_node: Any) -> None:
+def test_what_the_page_cannot_run_is_said_in_one_line(ask_node):
     attempt = "((one) => { try { answer(one); } catch (error) { return error.message; } })"
     for setting, value in (("score", "cosine"), ("normalize", "sparsemax"), ("state", "delta")):
         config = case("transformer", [])
@@ -234,7 +227,7 @@ def test_what_the_page_cannot_run_is_said_in_one_line(ask_node: Any) -> None:
         assert ask_node(attempt, [config]) == [f"{setting.replace('ize', 'izer')} {value}"]
 
 
-def test_texts_are_cleaned_as_the_library_does(ask_node: Ask) -> None:
+def test_texts_are_cleaned_as_the_library_does(ask_node):
     every = [chr(code) for code in [*range(0x3100), *range(0xFE00, 0x10000)]]
     every = [character for character in every if category(character) != "Cn"]  # node may know a newer Unicode
     draw = random.Random(0)
@@ -243,7 +236,7 @@ def test_texts_are_cleaned_as_the_library_does(ask_node: Ask) -> None:
     assert ask_node("cleanText", [*texts, *HARD]) == [clean_text(text) for text in [*texts, *HARD]]
 
 
-def test_characters_that_a_vocabulary_lacks_get_their_plain_form_as_in_the_library(ask_node: Ask) -> None:
+def test_characters_that_a_vocabulary_lacks_get_their_plain_form_as_in_the_library(ask_node):
     known = CharTokenizer("0123456789 /\u0663\u200d")
     texts = [f"1{chr(code)}/" for code in range(0xA0, 0x20000) if not 0xD800 <= code < 0xE000]
     texts = [text for text in texts if category(text[1]) != "Cn"]
@@ -251,7 +244,7 @@ def test_characters_that_a_vocabulary_lacks_get_their_plain_form_as_in_the_libra
     assert ask_node(call, texts) == [plain_text(clean_text(text), known.characters) for text in texts]
 
 
-WRITTEN: dict[str, tuple[Any, Callable[..., str], list[str]]] = {
+WRITTEN = {
     "words": (WordTokenizer(["turn left", "t͡ɕʰ 2", "a  b"]), plain_words, [
         "turn  left", "turn\u00a0left 2", " a   b ", "２ t͡ɕʰ x y x", "\u2066left\u2069",
     ]),
@@ -262,7 +255,7 @@ WRITTEN: dict[str, tuple[Any, Callable[..., str], list[str]]] = {
 
 
 @pytest.mark.parametrize("kind", WRITTEN)
-def test_words_and_letters_are_read_and_written_as_in_the_library(ask_node: Ask, kind: str) -> None:
+def test_words_and_letters_are_read_and_written_as_in_the_library(ask_node, kind):
     tokenizer, plain, texts = WRITTEN[kind]
     call = "(({ data, text }) => { const t = makeTokenizer(data), clean = t.clean(text), ids = t.encode(clean);"
     call += " return [clean, ids, t.decode(ids), t.unknown(clean)]; })"
@@ -285,8 +278,8 @@ HARD = [
 ]  # fmt: skip
 
 
-def assert_same_subwords(ask: Ask, tokenizer: SubwordTokenizer, texts: list[str]) -> None:
-    described: Any = page_tokens(tokenizer)
+def assert_same_subwords(ask, tokenizer, texts):
+    described = page_tokens(tokenizer)
     (answers,) = ask(SEGMENT, [{"data": described, "texts": texts}])
     for text, (ids, again) in zip(texts, answers, strict=True):
         wanted = tokenizer.encode(text)
@@ -295,7 +288,7 @@ def assert_same_subwords(ask: Ask, tokenizer: SubwordTokenizer, texts: list[str]
 
 @pytest.mark.parametrize("byte_fallback", [True, False])
 @pytest.mark.parametrize("kind", ["unigram", "bpe"])
-def test_subwords_of_hard_texts_are_those_of_the_library(ask_node: Ask, kind: Any, byte_fallback: bool) -> None:
+def test_subwords_of_hard_texts_are_those_of_the_library(ask_node, kind, byte_fallback):
     draw = random.Random(0)
     words = ["".join(draw.choices("abcdé한국", k=draw.randint(1, 7))) for _ in range(60)]
     texts = [" ".join(draw.choices(words, k=draw.randint(1, 9))) for _ in range(300)]
@@ -307,8 +300,8 @@ def test_subwords_of_hard_texts_are_those_of_the_library(ask_node: Ask, kind: An
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["unigram", "bpe"])
-def test_subwords_of_ten_thousand_sentences(ask_node: Ask, kind: Any, shared_data: Callable[[str], Path]) -> None:
-    def lines(name: str) -> list[str]:
+def test_subwords_of_ten_thousand_sentences(ask_node, kind, shared_data):
+    def lines(name):
         return gzip.decompress(shared_data(name).read_bytes()).decode().split("\n")
 
     captions = [lines(f"multi30k/train.{language}.gz") for language in ("en", "de")]

@@ -2,10 +2,8 @@
 
 import re
 import runpy
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 import torch
@@ -37,7 +35,7 @@ FIRST = "#models [data-model=transformer]"
 SECOND = "#models [data-model=rnn-attention]"
 
 
-def run(name: str, *, task: str = "dates", characters: str = "abcMy 0123456789-,</script>", limit: int = 8) -> Run:
+def run(name, *, task="dates", characters="abcMy 0123456789-,</script>", limit=8):
     tokenizer = CharTokenizer(characters)
     model = build(CONFIGS[name], vocab_size=len(tokenizer), pad_id=0, seed=3).eval()
     noise = torch.Generator().manual_seed(4)
@@ -48,7 +46,7 @@ def run(name: str, *, task: str = "dates", characters: str = "abcMy 0123456789-,
     return Run(Path(name), RunConfig(task, name, CONFIGS[name], TrainingConfig(), {}, limit), model, tokenizer)
 
 
-def written(folder: Path, *runs: Run, **options: Any) -> str:
+def written(folder, *runs, **options):
     """The page of some runs."""
     write_demo(runs, folder / "demo.html", **options)
     return (folder / "demo.html").read_text("utf-8")
@@ -57,34 +55,31 @@ def written(folder: Path, *runs: Run, **options: Any) -> str:
 class Page(Browser):
     """An open demo page."""
 
-    def set(self, selector: str, value: object) -> None:
+    def set(self, selector, value):
         script = "const box = document.querySelector(arguments[0]); box.value = arguments[1];"
         self.run(script + "box.dispatchEvent(new Event('input', {bubbles: true}))", selector, str(value))
 
-    def told(self, selector: str) -> list[str]:
+    def told(self, selector):
         script = "return [...document.querySelectorAll(arguments[0])].map(one => one.textContent)"
         return list(self.run(script, selector))
 
-    def numbers(self, selector: str) -> list[float]:
+    def numbers(self, selector):
         return [float(text.replace("−", "-")) for text in self.told(selector)]
 
-    def output(self, panel: str, row: str = ".wrote") -> str:
+    def output(self, panel, row=".wrote"):
         return "".join(self.told(f"{panel} {row} .token")).removesuffix("⏎").replace("␣", " ")
 
-    def press(self, *keys: str) -> str:
+    def press(self, *keys):
         """Press keys one after the other, and tell which part of the page has the focus."""
         self.driver.switch_to.active_element.send_keys(*keys)
         return str(self.run("return document.activeElement.dataset.key"))
 
 
-Open = Callable[..., Page]
-
-
 @pytest.fixture
-def open_page(driver: Any, tmp_path: Path) -> Open:
+def open_page(driver, tmp_path):
     """Write a page of some runs and open it from disk."""
 
-    def open_one(*names: str, lang: str = "en", width: int = 1280, opening: bool = False, runs: Any = None) -> Page:
+    def open_one(*names, lang="en", width=1280, opening=False, runs=None):
         page = Page(driver, tmp_path)
         write_demo(runs or [run(name) for name in names], tmp_path / "demo.html", lang, [(TEXT, "")])
         page.show(tmp_path / "demo.html", width)
@@ -95,7 +90,7 @@ def open_page(driver: Any, tmp_path: Path) -> Open:
     return open_one
 
 
-def test_it_writes_what_torch_writes(open_page: Open) -> None:
+def test_it_writes_what_torch_writes(open_page):
     runs = [run(name) for name in ("transformer", "rnn-attention", "rnn-plain", "decoder-only")]
     page = open_page(runs=runs)
     for text in (TEXT, "13 a", "unknown: \u00fc", "  2008-11-13"):
@@ -107,7 +102,7 @@ def test_it_writes_what_torch_writes(open_page: Open) -> None:
     assert not page.one("#work").is_displayed()
 
 
-def test_it_opens_from_disk_in_silence_and_asks_nobody(open_page: Open) -> None:
+def test_it_opens_from_disk_in_silence_and_asks_nobody(open_page):
     page = open_page("transformer", "rnn-attention", "rnn-plain")
     page.choose("input[name=lang][value=ko]")
     page.choose("input[name=choose][value=draw]")
@@ -118,7 +113,7 @@ def test_it_opens_from_disk_in_silence_and_asks_nobody(open_page: Open) -> None:
     assert all(url.startswith(("file:", "data:")) for url in requests)
 
 
-def test_texts_of_others_stand_there_and_do_nothing(open_page: Open) -> None:
+def test_texts_of_others_stand_there_and_do_nothing(open_page):
     page = open_page("<b>hostile</b>", "constructor")  # the second is a property of every object
     assert page.all("#models [data-model=constructor] .map td")
     page.set("#text", "<img src=x onerror=alert(1)></script>")
@@ -127,7 +122,7 @@ def test_texts_of_others_stand_there_and_do_nothing(open_page: Open) -> None:
     assert "<b>hostile</b>" in page.text("#models h2")
 
 
-def test_attention_is_torchs_in_every_kind_layer_and_head(open_page: Open) -> None:
+def test_attention_is_torchs_in_every_kind_layer_and_head(open_page):
     one = run("transformer")
     page, view = open_page(runs=[one]), one.attention(TEXT)
     steps = len(page.all(f"{FIRST} .wrote"))  # of an output that was cut off, the view has one more: its end
@@ -149,7 +144,7 @@ def test_attention_is_torchs_in_every_kind_layer_and_head(open_page: Open) -> No
     torch.testing.assert_close(torch.tensor(page.weights(FIRST)), expected, rtol=0, atol=0.00051)
 
 
-def test_a_cell_opens_into_numbers_that_agree(open_page: Open) -> None:
+def test_a_cell_opens_into_numbers_that_agree(open_page):
     page = open_page("transformer", "rnn-attention", "decoder-only")
     page.choose(f"{FIRST} input[name=head-transformer][value='0']")
     page.choose(f"{FIRST} td[data-row='2'][data-column='4']")
@@ -173,7 +168,7 @@ def test_a_cell_opens_into_numbers_that_agree(open_page: Open) -> None:
     assert page.all("#models .inside") == []
 
 
-def test_a_query_is_named_by_what_it_writes_and_what_was_read_last(open_page: Open) -> None:
+def test_a_query_is_named_by_what_it_writes_and_what_was_read_last(open_page):
     page = open_page("transformer", "rnn-attention")
     first, second = page.output(FIRST)[:2]
     page.choose(f"{FIRST} input[name=kind-transformer][value=decoder]")
@@ -193,7 +188,7 @@ def test_a_query_is_named_by_what_it_writes_and_what_was_read_last(open_page: Op
         assert f"{words} " in page.text(f"{FIRST} .inside")
 
 
-def test_an_example_opens_with_a_question_before_the_weights(open_page: Open) -> None:
+def test_an_example_opens_with_a_question_before_the_weights(open_page):
     """The first digit is about to be written; a press, or another step, shows where the model looks."""
     page = open_page("transformer", "rnn-attention", opening=True)
     written = page.output(FIRST)
@@ -212,7 +207,7 @@ def test_an_example_opens_with_a_question_before_the_weights(open_page: Open) ->
     assert not page.all(".question")
 
 
-def test_on_a_phone_the_largest_weight_of_a_step_is_in_sight(open_page: Open) -> None:
+def test_on_a_phone_the_largest_weight_of_a_step_is_in_sight(open_page):
     page = open_page("transformer", "rnn-attention", width=400)
     page.set("#text", "May 13, 2008, a 2008-11-13 2008-11-13")
     places = (
@@ -230,7 +225,7 @@ def test_on_a_phone_the_largest_weight_of_a_step_is_in_sight(open_page: Open) ->
             assert right <= frame_right + 1
 
 
-def test_a_forced_token_stays_and_the_model_goes_on_from_it(open_page: Open) -> None:
+def test_a_forced_token_stays_and_the_model_goes_on_from_it(open_page):
     page = open_page("transformer", "rnn-attention")
     before = {panel: page.output(panel) for panel in (FIRST, SECOND)}
     page.choose("#first")
@@ -245,7 +240,7 @@ def test_a_forced_token_stays_and_the_model_goes_on_from_it(open_page: Open) -> 
     assert not page.all(f"{FIRST} .other-row")
 
 
-def test_an_output_begins_with_the_prefix_as_in_the_library(open_page: Open) -> None:
+def test_an_output_begins_with_the_prefix_as_in_the_library(open_page):
     """Texts of the page: `predict(prefix=...)`; also in the beam. What no token can write is said."""
     models = [run("transformer"), run("rnn-attention")]
     page = open_page(runs=models)
@@ -266,7 +261,7 @@ def test_an_output_begins_with_the_prefix_as_in_the_library(open_page: Open) -> 
     assert page.output(FIRST) == models[0].predict([TEXT])[0]
 
 
-def test_the_way_of_a_token_states_and_beam_open(open_page: Open, violations: Any) -> None:
+def test_the_way_of_a_token_states_and_beam_open(open_page, violations):
     page = open_page("transformer", "rnn-attention", lang="ko", width=400)
     for key in ("way", "states", "beam"):
         for panel in (FIRST, SECOND):
@@ -281,7 +276,7 @@ def test_the_way_of_a_token_states_and_beam_open(open_page: Open, violations: An
     assert violations() == []
 
 
-def test_a_language_model_goes_on_from_what_is_typed(open_page: Open) -> None:
+def test_a_language_model_goes_on_from_what_is_typed(open_page):
     one = run("decoder-only", task="lm", limit=12)
     page = open_page(runs=[one])
     panel = "#models [data-model='decoder-only']"
@@ -295,7 +290,7 @@ def test_a_language_model_goes_on_from_what_is_typed(open_page: Open) -> None:
     assert page.logs("browser") == []
 
 
-def test_a_blocked_token_gets_no_weight_and_what_changes_is_shown(open_page: Open) -> None:
+def test_a_blocked_token_gets_no_weight_and_what_changes_is_shown(open_page):
     page = open_page("transformer", "rnn-attention", "rnn-plain")
     before = {panel: page.output(panel) for panel in (FIRST, SECOND)}
     page.choose("#source .read:nth-child(5)")
@@ -309,7 +304,7 @@ def test_a_blocked_token_gets_no_weight_and_what_changes_is_shown(open_page: Ope
     assert page.all("#models .other-row") == []
 
 
-def test_the_keyboard_is_enough(open_page: Open) -> None:
+def test_the_keyboard_is_enough(open_page):
     page = open_page("transformer", "rnn-attention", lang="ko", width=400)
     page.run("document.getElementById('text').focus()")
     page.press(Keys.CONTROL, "a", Keys.NULL, "13 May")
@@ -341,13 +336,13 @@ def test_the_keyboard_is_enough(open_page: Open) -> None:
     assert "단계 중 2단계" in page.text("#place")
 
 
-def test_a_screen_reader_is_told_what_was_written(open_page: Open) -> None:
+def test_a_screen_reader_is_told_what_was_written(open_page):
     page = open_page("transformer", "rnn-attention")
     page.run("const wait = setTimeout; window.setTimeout = (then, time) => wait(then, time > 900 ? 1e6 : 0)")  # no rest
     region = page.one("#said")
     assert (region.get_attribute("role"), region.get_attribute("aria-live")) == ("status", "polite")
 
-    def said() -> str:
+    def said():
         page.driver.execute_async_script("setTimeout(arguments[0], 900)")
         return " ".join(page.told("#said"))
 
@@ -369,7 +364,7 @@ def test_a_screen_reader_is_told_what_was_written(open_page: Open) -> None:
     assert unnamed == []
 
 
-def test_what_cannot_run_says_so(open_page: Open, tmp_path: Path) -> None:
+def test_what_cannot_run_says_so(open_page, tmp_path):
     language_model, short = run("decoder-only", task="lm"), run("learned")
     page = open_page(runs=[run("transformer"), language_model, short])
     assert "language model" in page.text("#models [data-model='decoder-only']")
@@ -389,14 +384,14 @@ def test_what_cannot_run_says_so(open_page: Open, tmp_path: Path) -> None:
         write_demo([short], Path("no such folder", "demo.html"))
 
 
-def test_a_run_without_weights_is_refused(tmp_path: Path) -> None:
+def test_a_run_without_weights_is_refused(tmp_path):
     exported = run("transformer")
-    exported.model = torch.nn.Module()  # type: ignore[assignment]  # an exported run computes elsewhere
+    exported.model = torch.nn.Module()
     with pytest.raises(UserError, match="transformer: an exported run has no weights for a page"):
         written(tmp_path, exported)
 
 
-def test_models_of_one_preset_are_told_apart(tmp_path: Path) -> None:
+def test_models_of_one_preset_are_told_apart(tmp_path):
     runs = [run("transformer"), run("transformer")]
     runs[1].path = Path("second-seed")
     page = written(tmp_path, *runs)
@@ -407,7 +402,7 @@ def test_models_of_one_preset_are_told_apart(tmp_path: Path) -> None:
         written(tmp_path, runs[0], runs[0])
 
 
-def test_a_renamed_model_has_the_name_and_the_colour_of_the_report(tmp_path: Path) -> None:
+def test_a_renamed_model_has_the_name_and_the_colour_of_the_report(tmp_path):
     mine = run("rnn-attention")
     page = written(tmp_path, mine, labels=["far"], names=["other", "third", "far"])
     sign = Signs(["other", "third", "far"])["far"]
@@ -416,7 +411,7 @@ def test_a_renamed_model_has_the_name_and_the_colour_of_the_report(tmp_path: Pat
     assert sign.colour != Signs(["rnn-attention"])["rnn-attention"].colour
 
 
-def test_pages_and_explorers_are_as_new_as_the_code() -> None:
+def test_pages_and_explorers_are_as_new_as_the_code():
     """They have the words, the script and the style of today, around the models and maps that they hold."""
     make_demo = SimpleNamespace(**runpy.run_path(str(ROOT / "docs" / "make_demo.py")))
     notebooks = [path for path in make_demo.NOTEBOOKS.glob("*.ipynb") if "srcdoc" in path.read_text(encoding="utf-8")]

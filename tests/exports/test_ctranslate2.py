@@ -8,11 +8,9 @@ import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 import torch
-from small_runs import Cli
 from zoo import stack, transformer
 
 from selfattn.codec import read, write
@@ -27,24 +25,23 @@ from selfattn.models.families import PRESETS, EncoderDecoderConfig
 from selfattn.runs.directory import RunDirectory
 from selfattn.runs.load import load
 from selfattn.runs.predictor import COMPARED, NOTE, Compared, open_compared, remember
-from selfattn.runs.run import Run
 from selfattn.tokenizers.listed import CharTokenizer
 
 ctranslate2 = pytest.importorskip("ctranslate2", reason="needs the extra [ctranslate2]")
 
 
 @pytest.fixture(scope="module")
-def exported(runs: dict[str, Run], tmp_path_factory: pytest.TempPathFactory) -> Run:
+def exported(runs, tmp_path_factory):
     return load(runs["transformer"].export("ctranslate2", tmp_path_factory.mktemp("exported") / "run"))
 
 
 @pytest.fixture
-def path(runs: dict[str, Run], tmp_path: Path) -> Path:
+def path(runs, tmp_path):
     """A run of its own for each test, beside which its export will lie."""
     return Path(shutil.copytree(runs["transformer"].path, tmp_path / "run"))
 
 
-def test_predict_exports_once(runs: dict[str, Run], cli: Cli, path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_predict_exports_once(runs, cli, path, capsys):
     text = "november 13, 2008"
     for err in (f"{path}-ctranslate2: exported for ctranslate2, for this and later calls\n", ""):
         done = cli("predict", path, "--engine", "ctranslate2", stdin=f"{text}\n")
@@ -62,10 +59,10 @@ def test_predict_exports_once(runs: dict[str, Run], cli: Cli, path: Path, capsys
     ):
         assert reason in cli("predict", run_path, "--engine", "ctranslate2", stdin="a\n").refusal()
     with pytest.raises(UserError, match="engine: expected one of torch, onnx, ctranslate2, got 'jax'"):
-        load(path, engine="jax")  # type: ignore[arg-type]
+        load(path, engine="jax")
 
 
-def in_a_process(code: str, *arguments: object, stdin: str = "") -> tuple[str, set[str]]:
+def in_a_process(code, *arguments, stdin=""):
     """Run code in a new process; return its output, and which of some large packages it has imported."""
     script = f"import sys\n{code}\nprint(*sys.modules, file=sys.stderr)"
     command = [sys.executable, "-c", script, *map(str, arguments)]
@@ -75,7 +72,7 @@ def in_a_process(code: str, *arguments: object, stdin: str = "") -> tuple[str, s
 
 
 @pytest.mark.parametrize("beam", [1, 3])
-def test_predict_with_an_export_needs_no_torch(runs: dict[str, Run], path: Path, beam: int) -> None:
+def test_predict_with_an_export_needs_no_torch(runs, path, beam):
     of_engine = in_a_process("import ctranslate2")[1]  # old versions import torch themselves
     texts = [pair.source for pair in runs["transformer"].task.held_out().pairs[:20]]
     expected = load(path, engine="ctranslate2").predict(texts, beam=beam)  # exports, and compares with torch
@@ -86,9 +83,7 @@ def test_predict_with_an_export_needs_no_torch(runs: dict[str, Run], path: Path,
     assert imported == of_engine
 
 
-def test_outputs_are_compared_with_those_of_torch_until_enough_were_alike(
-    runs: dict[str, Run], path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_outputs_are_compared_with_those_of_torch_until_enough_were_alike(runs, path, monkeypatch):
     texts = [pair.source for pair in runs["transformer"].task.held_out().pairs[:COMPARED]]
     for part in (["", *texts[:5]], texts[5:]):  # nothing is decoded for an empty text
         assert open_compared(path, 1) is None
@@ -113,7 +108,7 @@ def test_outputs_are_compared_with_those_of_torch_until_enough_were_alike(
 
 
 @pytest.mark.parametrize("beam", [1, 5])
-def test_an_exported_run_answers_as_the_run(runs: dict[str, Run], exported: Run, beam: int) -> None:
+def test_an_exported_run_answers_as_the_run(runs, exported, beam):
     run = runs["transformer"]
     texts = ["", *(pair.source for pair in run.task.held_out().pairs[:40])]
     expected, found = (one.decode(texts, DecodingOptions(beam=beam)) for one in (run, exported))
@@ -124,12 +119,12 @@ def test_an_exported_run_answers_as_the_run(runs: dict[str, Run], exported: Run,
     torch.testing.assert_close(*scores, rtol=1e-4, atol=1e-4)
 
 
-def test_texts_alone_need_no_scores(exported: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_texts_alone_need_no_scores(exported, monkeypatch):
     texts = ["", *(pair.source for pair in exported.task.held_out().pairs[:9])]
     expected = [own[0].text for own in exported.decode(texts)]
     translate = exported.model.engine.translate_batch
 
-    def unscored(*arguments: Any, return_scores: bool, **options: Any) -> Any:
+    def unscored(*arguments, return_scores, **options):
         assert not return_scores
         return translate(*arguments, return_scores=return_scores, **options)
 
@@ -138,8 +133,8 @@ def test_texts_alone_need_no_scores(exported: Run, monkeypatch: pytest.MonkeyPat
     assert all(math.isnan(own[0].score) for own in exported.decode(texts, scored=False)[1:])
 
 
-def test_a_cut_off_hypothesis_comes_after_a_finished_one(exported: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    def translate(sources: list[list[str]], num_hypotheses: int, **options: Any) -> list[Any]:
+def test_a_cut_off_hypothesis_comes_after_a_finished_one(exported, monkeypatch):
+    def translate(sources, num_hypotheses, **options):
         hypotheses = [["5", "6"], ["7", "<eos>"], ["8", "<eos>"]][:num_hypotheses]
         return [SimpleNamespace(hypotheses=hypotheses, scores=[-0.1, -0.5, -0.9][:num_hypotheses]) for _ in sources]
 
@@ -148,7 +143,7 @@ def test_a_cut_off_hypothesis_comes_after_a_finished_one(exported: Run, monkeypa
     assert (hypothesis.ids, hypothesis.score, hypothesis.finished) == ([7], -0.5, True)
 
 
-def test_the_command_exports_and_predicts(runs: dict[str, Run], cli: Cli, tmp_path: Path) -> None:
+def test_the_command_exports_and_predicts(runs, cli, tmp_path):
     run = runs["transformer"]
     before = {name: weight.clone() for name, weight in run.model.state_dict().items()}
     small = tmp_path / "int8"
@@ -175,25 +170,25 @@ OTHERWISE = "CTranslate2 computes it in another way"
         ("--align", "--align goes with --engine torch or onnx"),
     ],
 )
-def test_what_the_engine_does_otherwise_is_not_exported(path: Path, cli: Cli, arguments: str, message: str) -> None:
+def test_what_the_engine_does_otherwise_is_not_exported(path, cli, arguments, message):
     done = cli("predict", path, "--engine", "ctranslate2", *arguments.split(), stdin="a\n")
     assert message in done.refusal()
     assert not Path(f"{path}-ctranslate2").exists()
 
 
-def test_an_input_without_positions_is_refused(exported: Run) -> None:
+def test_an_input_without_positions_is_refused(exported):
     with pytest.raises(UserError, match="transformer: "):
         exported.predict(["1" * 2000])
 
 
-def test_it_has_no_attention_and_no_scores(exported: Run, cli: Cli, tmp_path: Path) -> None:
+def test_it_has_no_attention_and_no_scores(exported, cli, tmp_path):
     (tmp_path / "pairs.tsv").write_text("1 May 1999\t1999-05-01\n")
     for arguments in (("attention", "1 May"), ("score", "--data", tmp_path / "pairs.tsv")):
         refusal = cli(arguments[0], exported.path, *arguments[1:]).refusal()
         assert "has no steps and no attention" in refusal
 
 
-def _convert(config: Any, folder: Path, end: float = 0.0) -> tuple[Any, CharTokenizer]:
+def _convert(config, folder, end=0.0):
     tokenizer = CharTokenizer("abcdefghij")
     model = build(config, vocab_size=len(tokenizer), pad_id=0, seed=0).eval()
     with torch.no_grad():  # so that outputs differ, and differences would be seen
@@ -209,7 +204,7 @@ def _convert(config: Any, folder: Path, end: float = 0.0) -> tuple[Any, CharToke
     {"norm_first": False}, {"activation": "gelu"}, {"activation": "silu", "scale_embedding": False},
     {"sinusoid_layout": "halves"}, {"position": "learned"},
 ], ids=str)  # fmt: skip
-def test_settings_that_it_holds(changes: dict[str, Any], tmp_path: Path) -> None:
+def test_settings_that_it_holds(changes, tmp_path):
     encoder, decoder = (stack(**changes, num_layers=layers) for layers in (2, 1))
     model, _ = _convert(EncoderDecoderConfig(encoder=encoder, decoder=decoder), tmp_path)
     sources = [[4, 5, 6, 2], [7, 2], [4, 4, 9, 8, 11, 12, 2]]
@@ -221,7 +216,7 @@ def test_settings_that_it_holds(changes: dict[str, Any], tmp_path: Path) -> None
         assert own[0].log_probability == pytest.approx(expected.log_probability, abs=1e-4)
 
 
-def test_outputs_that_end_late_or_never_are_those_of_one_search(tmp_path: Path) -> None:
+def test_outputs_that_end_late_or_never_are_those_of_one_search(tmp_path):
     """Some end before the first limit, some behind it, some not at all."""
     torch.manual_seed(5)
     model, _ = _convert(transformer(), tmp_path, end=1.0)
@@ -236,7 +231,7 @@ def test_outputs_that_end_late_or_never_are_those_of_one_search(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("beam", [1, 3])
-def test_an_output_does_not_depend_on_the_limits_of_other_lines(beam: int, tmp_path: Path) -> None:
+def test_an_output_does_not_depend_on_the_limits_of_other_lines(beam, tmp_path):
     _convert(transformer(), tmp_path, end=-50.0)  # never ends
     engine = Ctranslate2Model(tmp_path)
     sources = [[4, 2], [5, 6, 7, 8, 2], [9, 2]]
@@ -249,7 +244,7 @@ def test_an_output_does_not_depend_on_the_limits_of_other_lines(beam: int, tmp_p
         assert found.score == pytest.approx(alone.score, abs=1e-4)
 
 
-def forged(run: Path, content: str) -> None:
+def forged(run, content):
     """Put other settings into an export, with checksums and the note on the comparison as if they were its own."""
     export = Path(f"{run}-ctranslate2")
     (export / "config.json").write_text(content)
@@ -261,14 +256,14 @@ def forged(run: Path, content: str) -> None:
     remember(run, export, note.limits, 1, COMPARED)
 
 
-FORGERIES: list[dict[str, Any]] = [
+FORGERIES = [
     {"schema": 99}, {"schema": None}, {"task": 3}, {"task": None}, {"preset": ["transformer"]}, {"max_length": "22"},
     {"max_length": None}, {"longest_source": 1.5}, {"data": []}, {"training": {"epochs": "ten"}}, {"metric": 5},
     {"freeze": "decoder"}, {"init_from": {}}, {"embeddings": "none"}, {"plugins": []}, {"unheard_of": 1}, {"model": []},
 ]  # fmt: skip
 
 
-def test_forged_settings_are_refused_without_torch_as_load_refuses_them(runs: dict[str, Run], path: Path) -> None:
+def test_forged_settings_are_refused_without_torch_as_load_refuses_them(runs, path):
     load(path, engine="ctranslate2").predict([pair.source for pair in runs["transformer"].task.held_out().pairs[:9]])
     content = Path(f"{path}-ctranslate2", "config.json").read_text()
     forged(path, content)
@@ -288,7 +283,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_it_cannot_hold_is_refused_with_the_reason(name: str, tmp_path: Path) -> None:
+def test_what_it_cannot_hold_is_refused_with_the_reason(name, tmp_path):
     with pytest.raises(UserError, match=REFUSED[name]):
         _convert(PRESETS[name].config, tmp_path)
     assert not list(tmp_path.iterdir())

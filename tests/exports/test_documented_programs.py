@@ -11,8 +11,6 @@ import sysconfig
 import time
 import urllib.request
 import venv
-from pathlib import Path
-from typing import Any
 
 import pytest
 from documented import ALONE, HOW_TO, program, run_in
@@ -20,7 +18,6 @@ from documented import ALONE, HOW_TO, program, run_in
 from selfattn.data.pairs import clean_text
 from selfattn.decoding.options import DecodingOptions
 from selfattn.runs.load import load
-from selfattn.runs.run import Run
 from selfattn.runs.train import train
 
 CONSTRAINTS = HOW_TO.parents[1] / "constraints.txt"
@@ -28,7 +25,7 @@ TEXTS = {"characters": "november 13, 2008", "subwords": "Two men are outside."}
 
 
 @pytest.fixture(scope="module")
-def trained(runs: dict[str, Run], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Run]:
+def trained(runs, tmp_path_factory):
     """A model of characters, and one of subwords that has hardly learned anything: its outputs may never end."""
     folder = tmp_path_factory.mktemp("subwords")
     lines = [f"Two men are outside near house {k}.\tZwei Männer sind draußen bei Haus {k}.\n" for k in range(120)]
@@ -49,29 +46,27 @@ def trained(runs: dict[str, Run], tmp_path_factory: pytest.TempPathFactory) -> d
         pytest.param("onnx", "subwords", marks=pytest.mark.slow),
     ],
 )
-def test_an_export_answers_by_itself(engine: str, tokenizer: str, trained: dict[str, Run], tmp_path: Path) -> None:
+def test_an_export_answers_by_itself(engine, tokenizer, trained, tmp_path):
     expected, code = export_and_decode(engine, tokenizer, trained, tmp_path)
     assert "\n".join(run_in(tmp_path, ALONE + code)) == expected
 
 
-def export_and_decode(engine: str, tokenizer: str, trained: dict[str, Run], folder: Path) -> tuple[str, str]:
+def export_and_decode(engine, tokenizer, trained, folder):
     """Export a run as the page does; return its output and the program of the page that should give it."""
     pytest.importorskip("onnxscript" if engine == "onnx" else "ctranslate2", reason=f"needs the extra [{engine}]")
-    exported = load(trained[tokenizer].export(engine, folder / "runs" / f"transformer-{engine}"))  # type: ignore[arg-type]  # a str of parametrize
+    exported = load(trained[tokenizer].export(engine, folder / "runs" / f"transformer-{engine}"))
     options = DecodingOptions(beam=1 if engine == "onnx" else 5)
     return exported.decode([TEXTS[tokenizer]], options)[0][0].text, program("export.md", engine, "clean", tokenizer)
 
 
-def test_the_documented_cleaning_is_that_of_the_library() -> None:
-    names: dict[str, Any] = {}
+def test_the_documented_cleaning_is_that_of_the_library():
+    names = {}
     exec(program("export.md", "clean"), names)
     texts = [f"{chr(code)}a {chr(code)}" for code in range(0x3100)] + ["\ufeffe\x00\u0301 "]
     assert [names["clean"](text) for text in texts] == [clean_text(text) for text in texts]
 
 
-def test_the_latency_program_runs(
-    runs: dict[str, Run], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_latency_program_runs(runs, tmp_path, monkeypatch, capsys):
     (tmp_path / "runs").mkdir()
     (tmp_path / "runs" / "transformer").symlink_to(runs["transformer"].path)
     monkeypatch.chdir(tmp_path)
@@ -79,7 +74,7 @@ def test_the_latency_program_runs(
     assert [line.split(" at once")[0] for line in capsys.readouterr().out.splitlines()] == ["1", "64"]
 
 
-def make_environment(folder: Path, *packages: str) -> Path:
+def make_environment(folder, *packages):
     """Make a virtual environment with these packages alone, and return its Python."""
     venv.create(folder, with_pip=True)
     python = folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
@@ -91,7 +86,7 @@ def make_environment(folder: Path, *packages: str) -> Path:
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def server(tmp_path_factory):
     """An environment with the server's packages beside those of the tests."""
     python = make_environment(tmp_path_factory.mktemp("server") / "venv", "fastapi", "uvicorn")
     (own,) = python.parents[1].glob("lib/python*/site-packages") if os.name != "nt" else [python.parents[1] / "Lib"]
@@ -101,7 +96,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("tokenizer", TEXTS)
-def test_the_server_answers(tokenizer: str, trained: dict[str, Run], server: Path, tmp_path: Path) -> None:
+def test_the_server_answers(tokenizer, trained, server, tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     (tmp_path / "serve.py").write_text(program("serve.md", "serve"), "utf-8")

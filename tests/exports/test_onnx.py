@@ -2,15 +2,13 @@
 
 import json
 import shutil
-from collections.abc import Callable
 from itertools import chain
 from pathlib import Path
 
 import pytest
 import torch
 from documented import ALONE, program, run_in
-from small_runs import Cli, accept_changes
-from torch import Tensor
+from small_runs import accept_changes
 from zoo import VARIANTS, VOCAB
 
 import selfattn
@@ -19,10 +17,8 @@ from selfattn.errors import UserError
 from selfattn.evaluation.metrics import ExactMatch
 from selfattn.models.build import build
 from selfattn.models.families import PRESETS
-from selfattn.models.protocol import Seq2Seq
 from selfattn.runs.heads import score_heads
 from selfattn.runs.load import load
-from selfattn.runs.run import Run
 
 pytest.importorskip("onnx", reason="needs the extra [onnx]")
 pytest.importorskip("onnxscript", reason="needs the extra [onnx]")
@@ -30,18 +26,17 @@ onnxruntime = pytest.importorskip("onnxruntime", reason="needs the extra [onnx]"
 
 pytestmark = pytest.mark.slow
 
-Close = Callable[[Tensor, Tensor], None]
 TEXTS = ["november 13, 2008", "1 May 1999", "", "Sep 3, 01", "friday, 20 june 1997"]
 
 
 @pytest.fixture(scope="module", params=["transformer", "rnn-attention"])
-def pair(request: pytest.FixtureRequest, runs: dict[str, Run], tmp_path_factory: pytest.TempPathFactory) -> list[Run]:
+def pair(request, runs, tmp_path_factory):
     """A run and what was exported from it."""
     run = runs[request.param]
     return [run, load(run.export("onnx", tmp_path_factory.mktemp("onnx") / request.param))]
 
 
-def test_an_exported_run_answers_as_the_run(pair: list[Run], close: Close) -> None:
+def test_an_exported_run_answers_as_the_run(pair, close):
     assert not list(pair[1].path.rglob("*.safetensors"))
     search, drawing = DecodingOptions(beam=3, n_best=2, length_penalty=0.6), DecodingOptions(sample=True, seed=7)
     for options in (DecodingOptions(), search, drawing):
@@ -53,13 +48,13 @@ def test_an_exported_run_answers_as_the_run(pair: list[Run], close: Close) -> No
     assert pair[1].predict(["november 13, 2008"]) == pair[0].predict(["november 13, 2008"])
 
 
-def test_the_documented_program_answers_without_this_package(pair: list[Run], tmp_path: Path) -> None:
+def test_the_documented_program_answers_without_this_package(pair, tmp_path):
     (tmp_path / "runs").mkdir()
     (tmp_path / "runs" / "transformer-onnx").symlink_to(pair[1].path)
     assert run_in(tmp_path, ALONE + program("export.md", "onnx", "clean", "characters")) == pair[1].predict([TEXTS[0]])
 
 
-def test_the_graphs_give_the_attention_weights(pair: list[Run], close: Close) -> None:
+def test_the_graphs_give_the_attention_weights(pair, close):
     run, exported = pair
     source = torch.tensor([[*run.tokenizer.source.encode("1 May 1999"), run.tokenizer.eos_id]])
     target_in = torch.tensor([[run.tokenizer.bos_id, *run.tokenizer.target.encode("1999")]])
@@ -82,7 +77,7 @@ def test_the_graphs_give_the_attention_weights(pair: list[Run], close: Close) ->
         state |= {name: found[f"next.{name}"] for name in state if f"next.{name}" in found}
 
 
-def test_the_command_exports_and_predicts(pair: list[Run], cli: Cli, tmp_path: Path) -> None:
+def test_the_command_exports_and_predicts(pair, cli, tmp_path):
     run, exported = pair
     done = cli("predict", exported.path, stdin="november 13, 2008\n\n")
     assert (done.code, done.out) == (0, run.predict(["november 13, 2008"])[0] + "\n\n")
@@ -98,12 +93,12 @@ def test_the_command_exports_and_predicts(pair: list[Run], cli: Cli, tmp_path: P
     assert "needs gradients, which an export lacks; load the run itself" in refusal
 
 
-def test_heads_are_those_of_the_run(pair: list[Run]) -> None:
+def test_heads_are_those_of_the_run(pair):
     with pytest.raises(UserError, match="an exported run has no heads to leave out; take the run it was exported from"):
         score_heads(pair[1], [], ExactMatch())
 
 
-def test_damage_is_found(pair: list[Run], tmp_path: Path) -> None:
+def test_damage_is_found(pair, tmp_path):
     copy = Path(shutil.copytree(pair[1].path, tmp_path / "copy"))
     assert load(copy).predict(["1 May 1999"]) == pair[0].predict(["1 May 1999"])
     step = copy / "step.onnx"
@@ -115,7 +110,7 @@ def test_damage_is_found(pair: list[Run], tmp_path: Path) -> None:
         load(copy)
 
 
-def test_files_of_another_export_are_refused(pair: list[Run], tmp_path: Path) -> None:
+def test_files_of_another_export_are_refused(pair, tmp_path):
     """A run.json lists the model files of its run; ONNX files beside it are not that run's."""
     copy = Path(shutil.copytree(pair[0].path, tmp_path / "copy"))
     for name in ("encoder.onnx", "step.onnx"):
@@ -124,7 +119,7 @@ def test_files_of_another_export_are_refused(pair: list[Run], tmp_path: Path) ->
         load(copy)
 
 
-def test_the_record_goes_along(pair: list[Run]) -> None:
+def test_the_record_goes_along(pair):
     kept, copied = (json.loads((run.path / "run.json").read_text("utf-8")) for run in pair)
     assert set(copied["files"]) == {"encoder.onnx", "step.onnx", "config.json", *(n for n in kept["files"] if "/" in n)}
     for name in ("files", "checksum"):
@@ -136,7 +131,7 @@ OTHERS = ["peeky both", "bahdanau lstm deep", "textbook both deep more layers", 
 
 
 @pytest.mark.parametrize("name", [*OTHERS, *(f"preset {preset}" for preset in PRESETS)])
-def test_every_preset(name: str, tmp_path: Path, close: Close) -> None:
+def test_every_preset(name, tmp_path, close):
     from selfattn.exports.onnx import OnnxModel, to_onnx
 
     model = build(VARIANTS[name], vocab_size=VOCAB, pad_id=0, seed=0).eval()
@@ -145,7 +140,7 @@ def test_every_preset(name: str, tmp_path: Path, close: Close) -> None:
             to_onnx(model, tmp_path)
         return
     to_onnx(model, tmp_path)
-    exported: Seq2Seq = OnnxModel(tmp_path)
+    exported = OnnxModel(tmp_path)
     for rows, length, steps in ((1, 1, 1), (1, 9, 6), (5, 11, 12), (2, 3, 2)):
         source, target_in = torch.randint(4, VOCAB, (rows, length)), torch.randint(4, VOCAB, (rows, steps))
         lengths = torch.randint(1, length + 1, (rows, 1))
@@ -169,7 +164,7 @@ def test_every_preset(name: str, tmp_path: Path, close: Close) -> None:
                 close(weights * mask[:, None, :, None], right * mask[:, None, :, None])
 
 
-def test_a_language_model_continues(tmp_path: Path) -> None:
+def test_a_language_model_continues(tmp_path):
     text = tmp_path / "text.txt"
     animals, places = ("cat", "dog", "hen", "pig", "cow"), ("mat", "log", "hill", "wall")
     text.write_text("".join(f"the {animal} sat on the {place}\n" for animal in animals for place in places))

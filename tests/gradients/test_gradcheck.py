@@ -1,11 +1,8 @@
 """Every derivative against finite differences, in float64: scores, both paths, masks, blocks, and the whole layer."""
 
-from collections.abc import Callable, Iterator
-
 import pytest
 import torch
 from third_party import plugins
-from torch import Tensor, nn
 from torch.autograd import forward_ad, gradcheck
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
@@ -13,7 +10,6 @@ from selfattn import registry
 from selfattn.attention import (
     Additive,
     Alibi,
-    AttentionPosition,
     Concat,
     Learned,
     MultiHeadAttention,
@@ -31,17 +27,17 @@ pytestmark = pytest.mark.usefixtures("plugins")
 
 
 @pytest.fixture(autouse=True)
-def _float64() -> Iterator[None]:
+def _float64():
     torch.set_default_dtype(torch.float64)
     yield
     torch.set_default_dtype(torch.float32)
 
 
-def leaf(*shape: int) -> Tensor:
+def leaf(*shape):
     return torch.randn(shape, requires_grad=True)
 
 
-def check(function: Callable[[], tuple[Tensor, ...] | Tensor], leaves: list[Tensor], fast: bool = False) -> None:
+def check(function, leaves, fast=False):
     """Move every number of every leaf a little, in place, and hold what follows against the gradient.
 
     Fast: move all numbers of a leaf at once, in a random direction.
@@ -49,7 +45,7 @@ def check(function: Callable[[], tuple[Tensor, ...] | Tensor], leaves: list[Tens
     assert gradcheck(lambda *_: function(), leaves, fast_mode=fast)
 
 
-def check_layer(function: Callable[[], Tensor], inputs: list[Tensor], layer: MultiHeadAttention) -> None:
+def check_layer(function, inputs, layer):
     """Number by number for the inputs, which pass through everything; the weights, mostly of projections, fast."""
     check(function, inputs)
     check(function, [*inputs, *layer.parameters()], fast=True)  # a layer may have no weights
@@ -57,7 +53,7 @@ def check_layer(function: Callable[[], Tensor], inputs: list[Tensor], layer: Mul
 
 @pytest.mark.parametrize("block_elements", [1, 8, 12, 26])
 @pytest.mark.parametrize("kind", [Additive, Concat])
-def test_scores_in_blocks(kind: type[Additive | Concat], block_elements: int) -> None:
+def test_scores_in_blocks(kind, block_elements):
     # [b h i j a] = 2 2 3 2 2. A query needs 4 elements, so that these are blocks of one query (where 1 is too few for
     # any), of two of a head's three, of a whole head, and of two of the four heads.
     query, key, score = leaf(2, 2, 3, 2), leaf(2, 2, 2, 1), kind(2, 1, hidden_dim=2)
@@ -65,7 +61,7 @@ def test_scores_in_blocks(kind: type[Additive | Concat], block_elements: int) ->
     check(lambda: score(query, key), [query, key, *score.parameters()])
 
 
-POSITIONS: dict[str, Callable[[], AttentionPosition | None]] = {
+POSITIONS = {
     "none": lambda: None,
     "rotary": lambda: Rotary(2),
     "alibi": lambda: Alibi(2),
@@ -76,7 +72,7 @@ POSITIONS: dict[str, Callable[[], AttentionPosition | None]] = {
 
 @pytest.mark.parametrize(("num_kv_heads", "need_weights"), [(1, False), (2, True)], ids=["1-fused", "2-reference"])
 @pytest.mark.parametrize("position", POSITIONS)
-def test_layer_over_itself(position: str, num_kv_heads: int, need_weights: bool) -> None:
+def test_layer_over_itself(position, num_kv_heads, need_weights):
     layer = MultiHeadAttention(
         4, num_heads=2, num_kv_heads=num_kv_heads, position=POSITIONS[position](), qk_norm=num_kv_heads == 1
     )
@@ -87,7 +83,7 @@ def test_layer_over_itself(position: str, num_kv_heads: int, need_weights: bool)
 
 @pytest.mark.parametrize("score", SCORES)
 @pytest.mark.parametrize("project", [True, False], ids=["projected", "bare"])
-def test_layer_over_another_text(project: bool, score: str) -> None:
+def test_layer_over_another_text(project, score):
     layer = MultiHeadAttention(4, num_heads=2, score=make_score(score, 2, 2, max_length=5), project=project)
     x, context = leaf(2, 2, 4), leaf(2, 3, 4)
     mask = torch.tensor([[True, True, False], [False, False, False]])[:, None, None]
@@ -95,31 +91,30 @@ def test_layer_over_another_text(project: bool, score: str) -> None:
 
 
 @pytest.mark.parametrize("position", POSITIONS)
-def test_cache(position: str) -> None:
+def test_cache(position):
     layer = MultiHeadAttention(4, num_heads=2, position=POSITIONS[position]())
     past, now = leaf(1, 3, 4), leaf(1, 1, 4)
 
-    def step() -> Tensor:
+    def step():
         cache = Cache(layer.project_context(past)).append(layer.project_context(now, torch.tensor([3])))
-        output: Tensor = layer(now, cache.entries, causal=True).output
-        return output
+        return layer(now, cache.entries, causal=True).output
 
     check_layer(step, [past, now], layer)
 
 
-def test_learned_positions() -> None:
+def test_learned_positions():
     layer = Learned(5, 3)
     check(lambda: layer(torch.tensor([[4, 0], [0, 2]])), list(layer.parameters()))
 
 
-def penalty(x: Tensor, layer: nn.Module, **options: bool) -> Tensor:
+def penalty(x, layer, **options):
     """The squared gradient of the output's sum of squares with respect to the input."""
     output = layer(x, **options).output
     (gradient,) = torch.autograd.grad(output.square().sum(), x, create_graph=True)
     return gradient.square().sum()
 
 
-def test_second_derivatives_are_right_or_the_error_says_how_to_have_them() -> None:
+def test_second_derivatives_are_right_or_the_error_says_how_to_have_them():
     layer = MultiHeadAttention(4, num_heads=2)
     x = torch.randn(2, 3, 4, requires_grad=True)
     (expected,) = torch.autograd.grad(penalty(x, layer, need_weights=True), x)
@@ -133,7 +128,7 @@ def test_second_derivatives_are_right_or_the_error_says_how_to_have_them() -> No
 
 
 @pytest.mark.filterwarnings("ignore:.torch.jit.script")  # in PyTorch's own rules
-def test_forward_mode_is_the_product_with_the_reverse_modes_gradient() -> None:
+def test_forward_mode_is_the_product_with_the_reverse_modes_gradient():
     attention = MultiHeadAttention(4, num_heads=2, dropout=0.5)
     layer = TransformerBlock(4, self_attn=attention, feed_forward=FeedForward(4, 5), dropout=0.5)
     x, direction = torch.randn(2, 2, 3, 4)

@@ -18,17 +18,17 @@ ROWS = TABLE.read_text(encoding="utf-8").splitlines()
 LETTERS = sorted({family[0] for family in FAMILIES})
 
 
-def expected() -> dict[str, str]:
+def expected():
     """The result of each family, with the reason, as it was written down."""
     return dict(row.split(" ", 1) for row in ROWS[:-1])
 
 
-def counts() -> Counter[str]:
+def counts():
     """How many families have each result."""
     return Counter(row.split(":")[0] for row in expected().values())
 
 
-def without_foreign_words(row: str) -> str:
+def without_foreign_words(row):
     """A result without the reason why a family cannot be built: other libraries word it."""
     return "not built" if row.startswith("not built") else row
 
@@ -36,7 +36,7 @@ def without_foreign_words(row: str) -> str:
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("letter", LETTERS)
-def test_no_family_differs_silently(letter: str) -> None:
+def test_no_family_differs_silently(letter):
     transformers.logging.set_verbosity_error()
     torch.set_num_threads(1)
     register()
@@ -48,7 +48,7 @@ def test_no_family_differs_silently(letter: str) -> None:
     assert {family: without_foreign_words(str(result)) for family, result in results.items()} == rows
 
 
-def test_the_page_has_the_counts_of_the_table() -> None:
+def test_the_page_has_the_counts_of_the_table():
     page = PAGE.read_text(encoding="utf-8")
     shown = {name: int(count) for name, count in re.findall(r"^\| (\w[\w ]*) \| (\d+) \|", page, re.MULTILINE)}
     assert shown == {**counts(), "different": 0}

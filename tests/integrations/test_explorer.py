@@ -3,12 +3,10 @@
 import json
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 import transformers
-from small_runs import Cli
 
 import selfattn
 import tokenizers
@@ -32,13 +30,13 @@ TEXT = "the small dog saw a red ball"
 SECOND = "it was happy"
 
 
-def made(name: str, **sizes: Any) -> Any:
+def made(name, **sizes):
     torch.manual_seed(0)
     model_class = getattr(transformers, name)
     return model_class(model_class.config_class(**sizes)).eval()
 
 
-def words(first: str, single: str = "$A", pair: str = "$A $B") -> Any:
+def words(first, single="$A", pair="$A $B"):
     """A tokenizer of words, which frames one sentence or two as a template says."""
     inner = tokenizers.Tokenizer(models.WordLevel({word: k for k, word in enumerate(WORDS)}, unk_token="[UNK]"))
     inner.pre_tokenizer = pre_tokenizers.Whitespace()
@@ -49,15 +47,15 @@ def words(first: str, single: str = "$A", pair: str = "$A $B") -> Any:
     )
 
 
-def of_bert() -> Any:
+def of_bert():
     return words("[SEP]", "[CLS] $A [SEP]", "[CLS] $A [SEP] $B:1 [SEP]:1")
 
 
-def of_t5() -> Any:
+def of_t5():
     return words("</s>", "$A </s>", "$A </s> $B </s>")
 
 
-def test_an_encoder_reads_two_sentences_with_their_separators_and_segments() -> None:
+def test_an_encoder_reads_two_sentences_with_their_separators_and_segments():
     model, tokenizer = made("BertModel", **SIZES), of_bert()
     view = explore(model, tokenizer, TEXT, SECOND)
     assert view.source_tokens == ("[CLS]", *TEXT.split(), "[SEP]", *SECOND.split(), "[SEP]")
@@ -69,7 +67,7 @@ def test_an_encoder_reads_two_sentences_with_their_separators_and_segments() -> 
         torch.testing.assert_close(weights, expected[0].detach())
 
 
-def test_a_decoder_reads_a_target_as_the_continuation_and_may_generate_one() -> None:
+def test_a_decoder_reads_a_target_as_the_continuation_and_may_generate_one():
     model, tokenizer = made("LlamaForCausalLM", **SIZES), words("</s>")
     assert explore(model, tokenizer, TEXT, " " + SECOND).source_tokens == (*TEXT.split(), *SECOND.split())
     search = {"num_beams": 2, "min_new_tokens": 4}
@@ -88,7 +86,7 @@ def test_a_decoder_reads_a_target_as_the_continuation_and_may_generate_one() -> 
         ("SeamlessM4TForTextToText", BART | {"hidden_size": 16, "decoder_start_token_id": 3}),
     ],
 )
-def test_a_bare_encoder_decoder_reads_a_given_target(name: str, sizes: dict[str, Any]) -> None:
+def test_a_bare_encoder_decoder_reads_a_given_target(name, sizes):
     model, tokenizer = made(name, **sizes), of_t5()
     view = explore(model, tokenizer, TEXT, SECOND)
     labels = tokenizer(SECOND, return_tensors="pt").input_ids
@@ -100,7 +98,7 @@ def test_a_bare_encoder_decoder_reads_a_given_target(name: str, sizes: dict[str,
         torch.testing.assert_close(weights, theirs[0].detach())
 
 
-def test_an_encoder_decoder_has_three_kinds_of_maps() -> None:
+def test_an_encoder_decoder_has_three_kinds_of_maps():
     view = explore(made("BartForConditionalGeneration", **BART), of_t5(), TEXT, SECOND, layers=[1], heads=[0])
     s, t = len(view.source_tokens), len(view.target_tokens)
     assert (view.prediction, view.target_tokens[-1]) == (SECOND, "</s>")
@@ -121,14 +119,14 @@ UNIGRAM = models.Unigram([("<unk>", 0.0), ("\u2581a", -1.0), ("\u2581balloon", -
     (BYTES, pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel(), list("a balloon")),
     (UNIGRAM, pre_tokenizers.Metaspace(), decoders.Metaspace(), [" a", " balloon"]),
 ])  # fmt: skip
-def test_tokens_are_what_a_person_reads(model: Any, before: Any, after: Any, tokens: list[str]) -> None:
+def test_tokens_are_what_a_person_reads(model, before, after, tokens):
     inner = tokenizers.Tokenizer(model)
     inner.pre_tokenizer, inner.decoder = before, after
     tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=inner)
     assert list(readable(tokenizer, torch.tensor(tokenizer("a balloon").input_ids))) == tokens
 
 
-def test_arguments_of_generate_are_handed_on() -> None:
+def test_arguments_of_generate_are_handed_on():
     model, tokenizer = made("BartForConditionalGeneration", **BART), of_t5()
     forced = {"forced_bos_token_id": WORDS.index("<de>"), "num_beams": 3}
     view = explore(model, tokenizer, TEXT, max_new_tokens=5, generate=forced)
@@ -136,7 +134,7 @@ def test_arguments_of_generate_are_handed_on() -> None:
     assert view.weights[0].shape == (2, len(view.target_tokens), len(view.source_tokens))
 
 
-def test_weights_that_the_user_computed_are_shown() -> None:
+def test_weights_that_the_user_computed_are_shown():
     model, tokenizer = made("BertModel", **SIZES), of_bert()
     model.set_attn_implementation("eager")
     inputs = tokenizer(TEXT, SECOND, return_tensors="pt")
@@ -169,7 +167,7 @@ KEYS_AS_ROWS = torch.tensor([[[1.0, 0.9], [0.0, 0.1]]])
         ({"attentions": [SQUARE], "tokens": "ab"}, "`tokens`: expected a list of tokens as texts"),
     ],
 )
-def test_weights_that_do_not_fit_are_refused(arguments: dict[str, Any], message: str) -> None:
+def test_weights_that_do_not_fit_are_refused(arguments, message):
     with pytest.raises(UserError, match=message):
         explore_weights(**{"tokens": ["a", "b"]} | arguments)
     explore_weights(["a", "b"], [KEYS_AS_ROWS.mT])
@@ -177,7 +175,7 @@ def test_weights_that_do_not_fit_are_refused(arguments: dict[str, Any], message:
 
 LONG = " ".join(["dog"] * 21)
 IMAGE = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "image_size": 8, "patch_size": 4}
-REFUSED: dict[str, tuple[str, dict[str, Any], dict[str, Any], str]] = {
+REFUSED = {
     "text beyond the positions": ("BertModel", SIZES, {"text": LONG}, "23 tokens; BertModel has positions for 20"),
     "target beyond the positions": ("BartModel", BART, {"target": LONG}, "the target has 22 tokens"),
     "RoBERTa begins later": ("RobertaModel", SIZES | {"pad_token_id": 1}, {"text": LONG[:-16]}, "positions for 18"),
@@ -200,7 +198,7 @@ REFUSED: dict[str, tuple[str, dict[str, Any], dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_cannot_be_shown_is_refused_in_one_line(case: str) -> None:
+def test_what_cannot_be_shown_is_refused_in_one_line(case):
     name, sizes, arguments, message = REFUSED[case]
     tokenizer = of_bert() if "Bert" in name or "Roberta" in name else words("</s>") if "Llama" in name else of_t5()
     with pytest.raises(UserError, match=message) as refused:
@@ -208,7 +206,7 @@ def test_what_cannot_be_shown_is_refused_in_one_line(case: str) -> None:
     assert "\n" not in str(refused.value)
 
 
-def test_layers_without_weights_are_named_and_none_at_all_is_refused() -> None:
+def test_layers_without_weights_are_named_and_none_at_all_is_refused():
     model = made("BertModel", **SIZES)
     eager = transformers.BertConfig(**SIZES, attn_implementation="eager")
     layers = [layer.attention.self for layer in model.encoder.layer]
@@ -222,19 +220,19 @@ def test_layers_without_weights_are_named_and_none_at_all_is_refused() -> None:
         explore(model, of_bert(), TEXT)
 
 
-def saved(place: Path, name: str = "LlamaForCausalLM", **sizes: Any) -> Path:
+def saved(place, name="LlamaForCausalLM", **sizes):
     made(name, **(SIZES | sizes)).save_pretrained(place)
     words("</s>").save_pretrained(place)
     return place
 
 
 @pytest.fixture(autouse=True)
-def quiet() -> None:
+def quiet():
     """No bar of transformers among the messages."""
     transformers.logging.disable_progress_bar()
 
 
-def test_a_command_shows_chosen_layers_and_heads(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_command_shows_chosen_layers_and_heads(cli, tmp_path, monkeypatch):
     """Before the weights are counted."""
     place, out, page = saved(tmp_path / "llama"), tmp_path / "map.json", tmp_path / "map.html"
     assert f"{TEXT}   (layer 1, mean of 2 heads)" in cli("attention", place, TEXT, "--layer", 1, "--save", page).out
@@ -246,7 +244,7 @@ def test_a_command_shows_chosen_layers_and_heads(cli: Cli, tmp_path: Path, monke
     assert [(map_["layer"], map_["head"]) for map_ in maps] == [(0, 1), (2, 1)]
 
 
-def test_a_directory_that_is_no_model_is_refused(tmp_path: Path) -> None:
+def test_a_directory_that_is_no_model_is_refused(tmp_path):
     assert foreign_model(tmp_path) is None
     (tmp_path / "config.json").write_text('{"model_type": "nothing"}')
     with pytest.raises(UserError, match="transformers cannot load this model") as error:
@@ -255,7 +253,7 @@ def test_a_directory_that_is_no_model_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("where", ["config.json", "tokenizer_config.json"])
-def test_code_that_comes_with_a_model_is_never_run(cli: Cli, where: str, tmp_path: Path) -> None:
+def test_code_that_comes_with_a_model_is_never_run(cli, where, tmp_path):
     place, trace = saved(tmp_path / "foreign"), tmp_path / "trace"
     code = f"open({str(trace)!r}, 'w').write('ran')\n"
     (place / "code.py").write_text(code)
@@ -263,7 +261,7 @@ def test_code_that_comes_with_a_model_is_never_run(cli: Cli, where: str, tmp_pat
     (place / "custom_generate" / "generate.py").write_text(code)
     classes = {"AutoConfig": "code.C", "AutoModelForCausalLM": "code.M", "AutoTokenizer": ["code.T", None]}
 
-    def named(**changes: str) -> None:
+    def named(**changes):
         config = json.loads((place / where).read_text())
         (place / where).write_text(json.dumps(config | {"auto_map": classes} | changes))
 
@@ -275,7 +273,7 @@ def test_code_that_comes_with_a_model_is_never_run(cli: Cli, where: str, tmp_pat
     assert not trace.exists()
 
 
-def test_whatever_loads_with_transformers_trusts_no_code() -> None:
+def test_whatever_loads_with_transformers_trusts_no_code():
     package = Path(selfattn.__file__).parent
     calls = [
         (path.name, call)

@@ -2,11 +2,10 @@
 
 import copy
 import random
-from collections.abc import Callable
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from selfattn.attention import Rotary, attend, make_score
 from selfattn.integrations import torch as module
@@ -15,7 +14,7 @@ from selfattn.integrations.torch import MultiheadAttention
 HIDE = float("-inf")
 
 
-def random_case(seed: int) -> tuple[nn.MultiheadAttention, list[Tensor], dict[str, object]]:
+def random_case(seed):
     """PyTorch's module with random settings, its inputs and the arguments of one call."""
     choose = random.Random(seed)
     torch.manual_seed(seed)
@@ -30,7 +29,7 @@ def random_case(seed: int) -> tuple[nn.MultiheadAttention, list[Tensor], dict[st
     module.train(choose.random() < 0.5)
     b = b if is_batched else 1
 
-    def tensor(length: int, width: int) -> Tensor:
+    def tensor(length, width):
         return torch.randn(((b, length) if batch_first else (length, b)) + (width,) if is_batched else (length, width))
 
     query = tensor(i, d)
@@ -49,7 +48,7 @@ def random_case(seed: int) -> tuple[nn.MultiheadAttention, list[Tensor], dict[st
 
 
 @pytest.mark.parametrize("first", range(0, 300, 100))
-def test_results_and_gradients_are_pytorchs(first: int, close: Callable[[Tensor, Tensor], None]) -> None:
+def test_results_and_gradients_are_pytorchs(first, close):
     for seed in range(first, first + 100):
         theirs, inputs, arguments = random_case(seed)
         ours = MultiheadAttention.from_torch(copy.deepcopy(theirs))
@@ -72,7 +71,7 @@ def test_results_and_gradients_are_pytorchs(first: int, close: Callable[[Tensor,
                     close(parameters[name].grad, parameter.grad)
 
 
-def test_a_row_that_may_attend_to_nothing_gives_the_bias() -> None:
+def test_a_row_that_may_attend_to_nothing_gives_the_bias():
     module = MultiheadAttention(6, 2, batch_first=True)
     nn.init.uniform_(module.out_proj.bias)
     x = torch.randn(1, 3, 6)
@@ -83,7 +82,7 @@ def test_a_row_that_may_attend_to_nothing_gives_the_bias() -> None:
 
 @pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
 @pytest.mark.parametrize("padded", [False, True])
-def test_no_inference_kernel_of_pytorch_bypasses_it(padded: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_inference_kernel_of_pytorch_bypasses_it(padded, monkeypatch):
     layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
     encoder = nn.TransformerEncoder(layer, 2).eval()
     x = torch.randn(3, 5, 8)
@@ -101,7 +100,7 @@ def test_no_inference_kernel_of_pytorch_bypasses_it(padded: bool, monkeypatch: p
     torch.testing.assert_close(output[shown], expected[shown], rtol=1e-4, atol=1e-5)
 
 
-def test_any_score_and_position() -> None:
+def test_any_score_and_position():
     score, position = make_score("additive", 3, 3), Rotary(4)
     x = torch.randn(2, 5, 8)
     plain = MultiheadAttention(8, 2, batch_first=True)
@@ -113,7 +112,7 @@ def test_any_score_and_position() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32])
-def test_a_finite_mask_over_every_key_hides_none(dtype: torch.dtype) -> None:
+def test_a_finite_mask_over_every_key_hides_none(dtype):
     """-1e9 would be minus infinity in float16, and a softmax over hidden keys alone NaN."""
     module = MultiheadAttention(6, 2, batch_first=True).to(dtype)
     x = torch.randn(2, 3, 6, dtype=dtype)
@@ -125,7 +124,7 @@ def test_a_finite_mask_over_every_key_hides_none(dtype: torch.dtype) -> None:
 
 @pytest.mark.parametrize("weights", [False, True])
 @pytest.mark.parametrize("kind", ["attn_mask", "key_padding_mask"])
-def test_nan_in_a_mask_is_not_hidden(kind: str, weights: bool) -> None:
+def test_nan_in_a_mask_is_not_hidden(kind, weights):
     module = MultiheadAttention(6, 2, batch_first=True)
     x, mask = torch.randn(1, 3, 6), torch.zeros(3, 3)
     mask[1, 1] = torch.nan
@@ -134,12 +133,12 @@ def test_nan_in_a_mask_is_not_hidden(kind: str, weights: bool) -> None:
 
 
 @pytest.mark.parametrize("extra", [False, True])
-def test_nan_that_no_query_sees_reaches_no_gradient(extra: bool) -> None:
+def test_nan_that_no_query_sees_reaches_no_gradient(extra):
     module = MultiheadAttention(6, 2, batch_first=True, add_zero_attn=extra)
     torch.manual_seed(0)
     x, padding = torch.randn(2, 3, 6), torch.tensor([[False, False, True], [False, False, False]])
 
-    def gradients(fill: float) -> list[Tensor]:
+    def gradients(fill):
         memory = x.masked_fill(padding[..., None], fill)
         output, _ = module(x, memory, memory, key_padding_mask=padding, need_weights=False)
         return list(torch.autograd.grad(output.square().sum(), list(module.parameters())))
@@ -151,7 +150,7 @@ def test_nan_that_no_query_sees_reaches_no_gradient(extra: bool) -> None:
 @pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
 @pytest.mark.parametrize("batch_first", [False, True])
 @pytest.mark.parametrize("average", [False, True])
-def test_a_nested_batch_has_weights_too(batch_first: bool, average: bool) -> None:
+def test_a_nested_batch_has_weights_too(batch_first, average):
     module = MultiheadAttention(6, 2, batch_first=batch_first)
     rows = [torch.randn(4, 6), torch.randn(2, 6)]
     nested = torch.nested.nested_tensor(rows)
@@ -170,7 +169,7 @@ def test_a_nested_batch_has_weights_too(batch_first: bool, average: bool) -> Non
     ("key_padding_mask", (2, 4)), ("key_padding_mask", (1, 5)),  # the second would be that of every text
     ("attn_mask", (4, 5)), ("attn_mask", (1, 5)), ("attn_mask", (2, 5, 5)),  # the last as many as heads
 ])  # fmt: skip
-def test_a_mask_of_another_shape_is_refused(name: str, sizes: tuple[int, ...]) -> None:
+def test_a_mask_of_another_shape_is_refused(name, sizes):
     x = torch.randn(2, 5, 6)
     module = MultiheadAttention(6, 2, batch_first=True)
     with pytest.raises(ValueError, match=f"MultiheadAttention: expected {name}"):

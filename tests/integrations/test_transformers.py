@@ -1,12 +1,8 @@
 """Hugging Face models: outputs, weights, gradients and tokens by `attend` are those of `eager`."""
 
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 import torch
 import transformers
-from torch import Tensor
 
 from selfattn.attention import attend
 from selfattn.integrations.transformers import attention, register
@@ -24,14 +20,14 @@ FAMILIES = (
 )
 
 
-def small(name: str) -> tuple[Any, dict[str, Tensor]]:
+def small(name):
     """A tiny model of a class with random weights, and inputs for it."""
     model = tiny(name, configuration(getattr(transformers, name).config_class))
     return model, inputs_of(model, "none")
 
 
 @pytest.mark.parametrize("family", [*FAMILIES.split(), pytest.param("pegasus_x", marks=pytest.mark.slow)])
-def test_outputs_weights_and_gradients_are_those_of_eager(family: str) -> None:
+def test_outputs_weights_and_gradients_are_those_of_eager(family):
     register()
     config = configuration(transformers.CONFIG_MAPPING[family])
     result = compared(tiny(next(models(family)), config), 1e-4)
@@ -42,12 +38,12 @@ def test_outputs_weights_and_gradients_are_those_of_eager(family: str) -> None:
     "LlamaForCausalLM", "Gemma2ForCausalLM", "GptOssForCausalLM", "GPT2LMHeadModel", "MarianMTModel",
     "T5ForConditionalGeneration", "LlamaForCausalLM with a cache of fixed size",
 ])  # fmt: skip
-def test_it_generates_the_same_tokens(family: str) -> None:
+def test_it_generates_the_same_tokens(family):
     register()
     name, _, is_static = family.partition(" with")
     model, _ = small(name)
     inputs = {"input_ids": inputs_of(model, "left")["input_ids"], "attention_mask": attention_mask("left")}
-    search: dict[str, Any] = {"cache_implementation": "static"} if is_static else {"num_beams": 2}
+    search = {"cache_implementation": "static"} if is_static else {"num_beams": 2}
     if model.config.is_encoder_decoder:
         search["decoder_start_token_id"] = 2
     tokens = []
@@ -57,7 +53,7 @@ def test_it_generates_the_same_tokens(family: str) -> None:
     assert torch.equal(*tokens)
 
 
-def test_a_watch_keeps_the_layers_and_heads_that_are_asked_for() -> None:
+def test_a_watch_keeps_the_layers_and_heads_that_are_asked_for():
     model, inputs = small("MarianMTModel")
     model.set_attn_implementation("eager")
     expected = model(**inputs, output_attentions=True)
@@ -70,11 +66,11 @@ def test_a_watch_keeps_the_layers_and_heads_that_are_asked_for() -> None:
     assert model.config._attn_implementation == "eager", "the model is as it was"
 
 
-def test_unwatched_layers_have_no_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unwatched_layers_have_no_weights(monkeypatch):
     model, inputs = small("BertModel")
     asked = []
 
-    def spy(*args: Any, **named: Any) -> Any:
+    def spy(*args, **named):
         asked.append(named["need_weights"])
         return attend(*args, **named)
 
@@ -84,7 +80,7 @@ def test_unwatched_layers_have_no_weights(monkeypatch: pytest.MonkeyPatch) -> No
     assert asked == [False, False, True], "the weights of layer 1 are computed apart"
 
 
-def test_an_added_mask_may_be_longer_than_the_keys(close: Callable[[Tensor, Tensor], None]) -> None:
+def test_an_added_mask_may_be_longer_than_the_keys(close):
     """As models with a cache of fixed size hand it over."""
     layer = torch.nn.Module()
     query, key, value = torch.randn(1, 2, 3, 4), torch.randn(1, 2, 5, 4), torch.randn(1, 2, 5, 4)

@@ -2,7 +2,6 @@
 
 import threading
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 import torch
@@ -27,7 +26,7 @@ PROMPT = torch.tensor([[3, 5, 7], [4, 4, 9]])
 SEEN = {"attention_mask": torch.ones_like(PROMPT), "do_sample": False, "max_new_tokens": 9}
 
 
-def made(family: str, **options: Any) -> Any:
+def made(family, **options):
     """A tiny model with random weights, with these options of its configuration."""
     config_class = getattr(transformers, MODELS[family]).config_class
     config = configuration(transformers.Gemma4TextConfig if family == "Gemma4" else config_class, options)
@@ -36,7 +35,7 @@ def made(family: str, **options: Any) -> Any:
     return tiny(MODELS[family], config)
 
 
-def eager(model: Any, tokens: Tensor, sources: Tensor | None = None) -> dict[str, tuple[Tensor, ...]]:
+def eager(model, tokens, sources=None):
     """What the model itself says of a sequence that it reads at once."""
     model.set_attn_implementation("eager")
     if sources is None:
@@ -45,14 +44,14 @@ def eager(model: Any, tokens: Tensor, sources: Tensor | None = None) -> dict[str
     return {"decoder": outputs.decoder_attentions, "cross": outputs.cross_attentions}
 
 
-def generated(model: Any, **options: Any) -> tuple[Any, Any]:
+def generated(model, **options):
     """What is kept while a model goes on from the prompt, and the tokens."""
     with torch.no_grad(), watch(model) as seen:
         tokens = model.generate(**{"inputs": PROMPT} | SEEN | options)
     return seen, tokens
 
 
-SEARCHES: list[dict[str, Any]] = [
+SEARCHES = [
     {"num_beams": 3, "num_return_sequences": 2},
     {},
     {"cache_implementation": "static"},
@@ -62,7 +61,7 @@ SEARCHES: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("search", SEARCHES)
 @pytest.mark.parametrize("family", ["Llama", "Gemma2", "T5"])
-def test_what_is_kept_while_generating_belongs_to_what_comes_out(family: str, search: dict[str, Any]) -> None:
+def test_what_is_kept_while_generating_belongs_to_what_comes_out(family, search):
     model = made(family)
     seen, tokens = generated(model, **search)
     assert isinstance(tokens, Tensor), "what is returned is what is asked for"
@@ -73,9 +72,9 @@ def test_what_is_kept_while_generating_belongs_to_what_comes_out(family: str, se
             torch.testing.assert_close(layer.weights, expected[layer.kind][layer.number])
 
 
-def test_padding_of_the_prompt_is_hidden_and_has_no_position() -> None:
+def test_padding_of_the_prompt_is_hidden_and_has_no_position():
     sizes = {"vocab_size": 31, "n_embd": 16, "n_layer": 2, "n_head": 4, "pad_token_id": 0}
-    model: Any = transformers.GPT2LMHeadModel(transformers.GPT2Config(**sizes)).eval()
+    model = transformers.GPT2LMHeadModel(transformers.GPT2Config(**sizes)).eval()
     prompt = torch.tensor([[0, 0, 3, 5]])
     mask = (prompt != 0).long()
     seen, tokens = generated(model, inputs=prompt, attention_mask=mask)
@@ -87,7 +86,7 @@ def test_padding_of_the_prompt_is_hidden_and_has_no_position() -> None:
 
 
 @pytest.mark.parametrize("options", [{"prompt_lookup_num_tokens": 4}, {"is_assisted": True}])
-def test_drafts_that_were_rejected_are_left_out(options: dict[str, Any]) -> None:
+def test_drafts_that_were_rejected_are_left_out(options):
     model = made("Gemma2")
     prompt = torch.tensor([[3, 5, 7, 3, 5, 7, 3, 5]])
     other = made("Gemma2")
@@ -98,7 +97,7 @@ def test_drafts_that_were_rejected_are_left_out(options: dict[str, Any]) -> None
 
 
 @pytest.mark.parametrize("num_shared", [0, 2])
-def test_layers_that_read_the_keys_of_others_have_a_row_for_each_token(num_shared: int) -> None:
+def test_layers_that_read_the_keys_of_others_have_a_row_for_each_token(num_shared):
     """While generating, such a layer computes the last position of the prompt alone."""
     model = made("Gemma4", num_kv_shared_layers=num_shared)
     seen, tokens = generated(model)
@@ -112,7 +111,7 @@ def test_layers_that_read_the_keys_of_others_have_a_row_for_each_token(num_share
     assert [layer.starts for layer in seen.layers] == [[0]] * own + [[2]] * num_shared
 
 
-def test_target_and_source_in_one_softmax_are_one_map() -> None:
+def test_target_and_source_in_one_softmax_are_one_map():
     model = made("T5Gemma2")
     seen, tokens = generated(model)
     expected = eager(model, tokens[:, :-1], PROMPT)
@@ -123,7 +122,7 @@ def test_target_and_source_in_one_softmax_are_one_map() -> None:
             torch.testing.assert_close(layer.weights, joined)
 
 
-def test_a_model_that_computes_its_attention_itself_says_so() -> None:
+def test_a_model_that_computes_its_attention_itself_says_so():
     model = made("Git")
     message = r"no weights from encoder.layer.0.attention.self, .*: computed in"
     with pytest.warns(UserWarning, match=message), watch(model) as seen:
@@ -132,7 +131,7 @@ def test_a_model_that_computes_its_attention_itself_says_so() -> None:
     assert len(seen.without_weights) == 2
 
 
-def test_two_values_of_one_query_and_key_have_one_map() -> None:
+def test_two_values_of_one_query_and_key_have_one_map():
     model = made("DiffLlama")
     with torch.no_grad(), watch(model) as seen:
         model(PROMPT)
@@ -140,8 +139,8 @@ def test_two_values_of_one_query_and_key_have_one_map() -> None:
         torch.testing.assert_close(layer.weights, eager(model, PROMPT)["decoder"][layer.number])
 
 
-def test_rows_that_do_not_sum_to_one_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    def halved(*args: Any, **named: Any) -> Any:
+def test_rows_that_do_not_sum_to_one_are_refused(monkeypatch):
+    def halved(*args, **named):
         output, weights = attend(*args, **named)
         return SimpleNamespace(weights=weights / 2) if named.get("need_weights") else (output, weights)
 
@@ -152,7 +151,7 @@ def test_rows_that_do_not_sum_to_one_are_refused(monkeypatch: pytest.MonkeyPatch
         model(PROMPT)
 
 
-def test_each_call_has_its_weights_and_the_position_of_its_first_row() -> None:
+def test_each_call_has_its_weights_and_the_position_of_its_first_row():
     model = made("Gemma2")
     text = torch.tensor([[3, 5, 7, 11, 13, 4, 6, 8]])
     with torch.no_grad():
@@ -171,7 +170,7 @@ def test_each_call_has_its_weights_and_the_position_of_its_first_row() -> None:
         _ = seen.layers[0].weights
 
 
-def test_a_layer_that_is_used_twice_has_weights_for_each_time() -> None:
+def test_a_layer_that_is_used_twice_has_weights_for_each_time():
     model = made("Albert")
     with torch.no_grad(), watch(model) as seen:
         model(PROMPT)
@@ -182,7 +181,7 @@ def test_a_layer_that_is_used_twice_has_weights_for_each_time() -> None:
 @pytest.mark.parametrize(
     "way", [*(pytest.param(way, marks=pytest.mark.slow) for way in ("whole", "in place")), "layers"]
 )
-def test_a_compiled_model_is_watched_like_any_other(way: str) -> None:
+def test_a_compiled_model_is_watched_like_any_other(way):
     model = made("Llama")
     register()
     model.set_attn_implementation("selfattn")
@@ -202,13 +201,13 @@ def test_a_compiled_model_is_watched_like_any_other(way: str) -> None:
     assert [len(layer.calls) for layer in seen.layers] == [2, 2]
 
 
-def test_a_compiled_layer_that_nobody_watches_has_one_graph_for_all_lengths() -> None:
+def test_a_compiled_layer_that_nobody_watches_has_one_graph_for_all_lengths():
     model = made("Bert")
     register()
     model.set_attn_implementation("selfattn")
     graphs = []
 
-    def counted(graph: Any, _: Any) -> Any:
+    def counted(graph, _):
         graphs.append(graph)
         return graph.forward
 
@@ -222,7 +221,7 @@ def test_a_compiled_layer_that_nobody_watches_has_one_graph_for_all_lengths() ->
 
 @pytest.mark.parametrize("is_reentrant", [False, True])
 @pytest.mark.parametrize("is_inside", [False, True])
-def test_looking_changes_no_gradient_and_sees_each_call_once(is_reentrant: bool, is_inside: bool) -> None:
+def test_looking_changes_no_gradient_and_sees_each_call_once(is_reentrant, is_inside):
     model = made("Llama").train()
     register()
     model.set_attn_implementation("selfattn")
@@ -244,14 +243,14 @@ def test_looking_changes_no_gradient_and_sees_each_call_once(is_reentrant: bool,
         assert torch.equal(plain, watched)
 
 
-def test_watches_may_lie_inside_each_other() -> None:
+def test_watches_may_lie_inside_each_other():
     model = made("Llama")
     with torch.no_grad(), watch(model, layers=[0]) as outer, watch(model, layers=[0, 1]) as inner:
         model.generate(PROMPT, **SEEN, num_beams=2)
     assert torch.equal(outer.layers[0].weights, inner.layers[0].weights)
 
 
-def test_another_thread_is_not_watched() -> None:
+def test_another_thread_is_not_watched():
     model = made("Bert")
     with torch.no_grad(), watch(model) as seen:
         thread = threading.Thread(target=model, args=(PROMPT,))
@@ -260,7 +259,7 @@ def test_another_thread_is_not_watched() -> None:
     assert not seen.layers
 
 
-REFUSED: list[tuple[dict[str, Any], str]] = [
+REFUSED = [
     *(({name: []}, "is empty: give numbers from 0") for name in ("layers", "heads")),
     *(({"layers": numbers}, "expected a list of whole numbers from 0") for numbers in (1, [True], ["0"], [0.0])),
     *(({"layers": [layer]}, r"`layers` .*\d.*: the model has layers 0 to 1") for layer in (2, -1)),
@@ -269,17 +268,17 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("numbers", "message"), REFUSED, ids=[str(numbers) for numbers, _ in REFUSED])
-def test_what_cannot_be_watched_is_refused(numbers: dict[str, Any], message: str) -> None:
+def test_what_cannot_be_watched_is_refused(numbers, message):
     model = made("Bert")
     with pytest.raises(UserError, match=message), watch(model, **numbers):
         model(PROMPT)
-    module: Any = torch.nn.Linear(2, 2)
+    module = torch.nn.Linear(2, 2)
     with pytest.raises(UserError, match="watch: expected a model of transformers, got Linear"), watch(module):
         pass
 
 
 @pytest.mark.parametrize("options", [{"past_key_values": object()}, {"custom_generate": "mine"}])
-def test_what_cannot_be_read_again_is_refused_before_it_is_generated(options: dict[str, Any]) -> None:
+def test_what_cannot_be_read_again_is_refused_before_it_is_generated(options):
     model = made("Llama")
     with pytest.raises(UserError, match="of `generate` cannot be read again: give tokens"), watch(model):
         model.generate(PROMPT, **SEEN, **options)
@@ -301,14 +300,14 @@ def test_what_cannot_be_read_again_is_refused_before_it_is_generated(options: di
         ("LlavaModel", {"encoder", "decoder"}),
     ],
 )
-def test_kinds_follow_from_what_a_layer_does_and_towers_are_apart(name: str, labels: set[str]) -> None:
+def test_kinds_follow_from_what_a_layer_does_and_towers_are_apart(name, labels):
     model = tiny(name, configuration(getattr(transformers, name).config_class))
     layers = list(attention_layers(model).values())
     assert {f"{layer.tower} {layer.kind}".strip() for layer in layers} == labels
     assert len({(layer.tower, layer.kind, layer.number) for layer in layers}) == len(layers)
 
 
-def test_layer_three_of_a_hybrid_is_three() -> None:
+def test_layer_three_of_a_hybrid_is_three():
     config = transformers.Qwen3NextConfig(
         vocab_size=64, hidden_size=32, num_hidden_layers=4, num_attention_heads=4, num_key_value_heads=2, head_dim=8,
         linear_num_key_heads=2, linear_num_value_heads=4, linear_key_head_dim=8, linear_value_head_dim=8,
@@ -322,12 +321,12 @@ def test_layer_three_of_a_hybrid_is_three() -> None:
         pass
 
 
-def test_blocks_within_stages_are_counted() -> None:
+def test_blocks_within_stages_are_counted():
     layers = attention_layers(transformers.SwinModel(transformers.SwinConfig(depths=[1, 2], num_heads=[1, 2])))
     assert [layer.number for layer in layers.values()] == [0, 1, 2]
 
 
-def test_a_refused_model_is_left_as_it_was() -> None:
+def test_a_refused_model_is_left_as_it_was():
     model = transformers.BloomModel(transformers.BloomConfig(vocab_size=31, hidden_size=16, n_layer=1, n_head=4))
     with pytest.raises(UserError, match="BloomModel"), watch(model):
         pass

@@ -19,7 +19,7 @@ notebooks = SimpleNamespace(**runpy.run_path(str(DOCS / "make_notebooks.py")))
 
 
 @pytest.mark.parametrize("path", sorted(handouts.made()), ids=lambda path: path.name)
-def test_slides_and_hand_out_are_as_new_as_their_sources(path: Path) -> None:
+def test_slides_and_hand_out_are_as_new_as_their_sources(path):
     text = handouts.made()[path]
     assert path.read_text("utf-8") == text, "run python docs/lecturer/make_handouts.py"
     assert "{{" not in text
@@ -29,7 +29,7 @@ def test_slides_and_hand_out_are_as_new_as_their_sources(path: Path) -> None:
         assert (path.parent / picture).exists()
 
 
-def test_a_line_without_its_address_is_not_shown() -> None:
+def test_a_line_without_its_address_is_not_shown():
     known = notebooks.with_addresses.__globals__["_ADDRESSES"]
     before = dict(known)
     try:
@@ -40,14 +40,14 @@ def test_a_line_without_its_address_is_not_shown() -> None:
         known.update(before)
 
 
-def test_a_reader_meets_no_placeholder_of_an_address() -> None:
+def test_a_reader_meets_no_placeholder_of_an_address():
     for path in chain.from_iterable(map(DOCS.glob, ("*.md", "lecturer/*.md", "ko/*.md", "class/*.ipynb"))):
         assert not re.search(r"\bOWNER\b|\bADDRESS\b|git clone 주소|example\.org/selfattn", path.read_text("utf-8")), (
             path
         )
 
 
-def test_the_sums_are_those_of_the_book_and_the_library_reads_them(tmp_path: Path) -> None:
+def test_the_sums_are_those_of_the_book_and_the_library_reads_them(tmp_path):
     addition, file = DOCS / "class" / "addition.py", tmp_path / "addition.txt"
     subprocess.run([sys.executable, addition, file], check=True)
     lines = file.read_text("utf-8").splitlines()
@@ -71,7 +71,7 @@ CLASSES = (
 )
 
 
-def test_each_class_has_a_section_that_compares_it_with_the_library() -> None:
+def test_each_class_has_a_section_that_compares_it_with_the_library():
     headings = " ".join(section.splitlines()[0] for section in SECTIONS)
     for name in CLASSES:
         assert f"`{name}`" in headings
@@ -85,7 +85,7 @@ def test_each_class_has_a_section_that_compares_it_with_the_library() -> None:
         assert "largest difference" in section
 
 
-def test_the_notebook_has_no_markup_of_the_page() -> None:
+def test_the_notebook_has_no_markup_of_the_page():
     for name in ("book.ipynb", "book.ko.ipynb"):
         cells = json.loads((DOCS / "notebooks" / name).read_text("utf-8"))["cells"]
         assert not any("div>" in "".join(each["source"]) for each in cells)

@@ -3,7 +3,6 @@
 import json
 import runpy
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,10 +18,9 @@ CLASS = Path(__file__).resolve().parents[2] / "docs" / "class"
 LECTURER = CLASS.parent / "lecturer"
 INFINITY = float("inf")
 Tensor = torch.Tensor
-Answer = Callable[[Tensor, Tensor, Tensor, Tensor], Any]
 
 
-def cells(path: Path, tag: str) -> list[str]:
+def cells(path, tag):
     found = json.loads(path.read_text("utf-8"))["cells"]
     return ["".join(each["source"]) for each in found if tag in each["metadata"].get("tags", ())]
 
@@ -33,21 +31,21 @@ class Lab(SimpleNamespace):
     names: dict[str, Any]
     program: str
 
-    def ask(self, exercise: int, **answers: Any) -> tuple[str, str]:
+    def ask(self, exercise, **answers):
         self.names.update(answers)
         mark, said = self.found(exercise)
         return mark, said
 
 
-def opened(name: str = "lab.ipynb") -> Lab:
-    names: dict[str, Any] = {}
+def opened(name="lab.ipynb"):
+    names = {}
     program = cells(CLASS / name, "hide-input")[0]
     exec(program, names)
     return Lab(names=names, program=program, found=names["found"])
 
 
 @pytest.fixture(params=["lab.ipynb", "lab.ko.ipynb"])
-def lab(request: pytest.FixtureRequest) -> Lab:
+def lab(request):
     return opened(request.param)
 
 
@@ -68,38 +66,38 @@ NEVER = {"transformer": INFINITY, "transformer-rope": 12_000}
 EQUAL = {"transformer": 12_000, "transformer-rope": 12_000}
 
 
-def masked(query: Tensor, key: Tensor, mask: Tensor) -> Tensor:
+def masked(query, key, mask):
     return (query @ key.mT).masked_fill(~mask, -INFINITY)
 
 
-def right(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Tensor:
+def right(query, key, value, mask):
     return masked(query, key, mask).softmax(dim=-1) @ value
 
 
-def divides_in_place(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Tensor:
+def divides_in_place(query, key, value, mask):
     query /= query.shape[-1] ** 0.5
     return right(query, key, value, mask)
 
 
-def shows_all_in_place(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Tensor:
+def shows_all_in_place(query, key, value, mask):
     return right(query, key, value, mask.fill_(True))
 
 
-def turns_in_place(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Tensor:
+def turns_in_place(query, key, value, mask):
     return right(query, key, value, mask.logical_not_())
 
 
-def knows_the_mask(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Tensor:
+def knows_the_mask(query, key, value, mask):
     seen = [0, 1, 3]
     return (query @ key[:, :, seen].mT).softmax(dim=-1) @ value[:, :, seen]
 
 
-def knows_two_hidden(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Tensor:
+def knows_two_hidden(query, key, value, mask):
     return right(query, key, value, torch.tensor([True, True, False, True, False]))
 
 
 LAYER = MultiHeadAttention(8, num_heads=1, score="dot", project=False)
-WRONG: list[tuple[Answer, str]] = [
+WRONG = [
     (divides_in_place, "√8"),
     (shows_all_in_place, "whose mask is False gets a weight"),
     (turns_in_place, "wrong way round"),
@@ -112,7 +110,7 @@ WRONG: list[tuple[Answer, str]] = [
     (lambda q, k, v, m: (right(q, k, v, m), m), "without the weights"),
     (lambda q, k, v, m: 12.0, "returns a float"),
     (lambda q, k, v, m: right(q, k, v, m)[0], "shape"),
-    (lambda q, k, v, m: nobody, "NameError"),  # type: ignore[name-defined]  # noqa: F821
+    (lambda q, k, v, m: nobody, "NameError"),  # noqa: F821
     (lambda q, k, v, m: q @ k, "stops"),
     (lambda q, k, v, m: torch.nan_to_num(masked(q, k, m).softmax(dim=0)) @ v, "axis 0"),
     (lambda q, k, v, m: torch.nan_to_num(masked(q, k, m).softmax(dim=1)) @ v, "axis 1"),
@@ -150,19 +148,19 @@ WRONG: list[tuple[Answer, str]] = [
 
 
 @pytest.mark.parametrize(("answer", "named"), WRONG, ids=[named for _, named in WRONG])
-def test_a_wrong_function_is_never_right_and_its_mistake_is_named(answer: Answer, named: str) -> None:
+def test_a_wrong_function_is_never_right_and_its_mistake_is_named(answer, named):
     mark, said = opened().ask(2, my_attend=answer)
     assert mark == "✗"
     assert named in said
     assert opened("lab.ko.ipynb").ask(2, my_attend=answer)[0] == "✗"
 
 
-def test_right_functions_are_right_in_any_style(lab: Lab) -> None:
-    def with_einsum(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Tensor:
+def test_right_functions_are_right_in_any_style(lab):
+    def with_einsum(query, key, value, mask):
         exponentials = torch.einsum("bhie,bhje->bhij", query, key).exp() * mask
         return torch.einsum("bhij,bhjc->bhic", exponentials / exponentials.sum(dim=-1, keepdim=True), value)
 
-    def in_double(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Tensor:
+    def in_double(query, key, value, mask):
         return right(query.double(), key.double(), value.double(), mask)
 
     for answer in (right, with_einsum, in_double):
@@ -235,21 +233,21 @@ def test_right_functions_are_right_in_any_style(lab: Lab) -> None:
         (6, {"fewer": "transformer-rope", "factor": 2, "sentence": "", "dates": {}}, "…", "run the training"),
     ],
 )
-def test_an_answer_gets_the_mark_it_deserves(exercise: int, answers: dict[str, Any], mark: str, named: str) -> None:
+def test_an_answer_gets_the_mark_it_deserves(exercise, answers, mark, named):
     told = opened().ask(exercise, **answers)
     assert told[0] == mark
     assert named in told[1]
     assert opened("lab.ko.ipynb").ask(exercise, **answers)[0] == mark
 
 
-def test_out_of_order_each_check_says_what_to_run_first(lab: Lab) -> None:
+def test_out_of_order_each_check_says_what_to_run_first(lab):
     for exercise in range(1, 7):
         mark, said = lab.ask(exercise)
         assert mark == "…"
         assert "`" in said
 
 
-def test_after_a_restart_each_check_says_to_run_the_cell_of_the_checks(capsys: pytest.CaptureFixture[str]) -> None:
+def test_after_a_restart_each_check_says_to_run_the_cell_of_the_checks(capsys):
     for name, words in (("lab.ipynb", "run the folded cell at the top first"), ("lab.ko.ipynb", "맨 위의 접힌 셀")):
         asking = [code for code in cells(CLASS / name, "check") if code.startswith("try:")]
         assert len(asking) == 7
@@ -258,7 +256,7 @@ def test_after_a_restart_each_check_says_to_run_the_cell_of_the_checks(capsys: p
             assert words in capsys.readouterr().out
 
 
-def test_names_that_an_answer_takes_do_not_break_the_checks(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
+def test_names_that_an_answer_takes_do_not_break_the_checks(lab, capsys):
     overwritten = ("torch", "attend", "dot", "math", "sys", "found", "called", "CHECKS", "MISSING", "as_number")
     lab.names.update(dict.fromkeys(overwritten))
     assert lab.ask(1, weights_by_hand=("１/８", 0.25, 0.625), output_by_hand="１２")[0] == "✓"
@@ -268,18 +266,18 @@ def test_names_that_an_answer_takes_do_not_break_the_checks(lab: Lab, capsys: py
     assert "✓" in capsys.readouterr().out
 
 
-def test_the_cell_of_the_checks_keeps_what_was_counted_when_it_runs_again(lab: Lab) -> None:
+def test_the_cell_of_the_checks_keeps_what_was_counted_when_it_runs_again(lab):
     lab.names["dates"].update(DATES)
     exec(lab.program, lab.names)
     assert lab.names["dates"] == DATES
 
 
-def test_a_check_that_was_overwritten_is_no_traceback(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_check_that_was_overwritten_is_no_traceback(capsys):
     exec(next(code for code in cells(CLASS / "lab.ipynb", "check") if code.startswith("try:")), {"check": None})
     assert "run the folded cell" in capsys.readouterr().out
 
 
-def test_the_last_cell_counts(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_last_cell_counts(lab, capsys):
     lab.ask(1, weights_by_hand=(1 / 8, 2 / 8, 5 / 8), output_by_hand=12)
     lab.ask(2, my_attend=right)
     lab.ask(4, visible=["<bos>", "2"], after_swap="else", many=VIEW)
@@ -290,7 +288,7 @@ def test_the_last_cell_counts(lab: Lab, capsys: pytest.CaptureFixture[str]) -> N
 
 
 @pytest.mark.parametrize("end", ["", ".ko"])
-def test_a_students_copy_has_no_solutions_and_a_lecturers_has_all(end: str) -> None:
+def test_a_students_copy_has_no_solutions_and_a_lecturers_has_all(end):
     student, lecturer = CLASS / f"lab{end}.ipynb", LECTURER / f"lab-solutions{end}.ipynb"
     answers = cells(student, "answer")
     assert not cells(student, "solution")
@@ -299,10 +297,10 @@ def test_a_students_copy_has_no_solutions_and_a_lecturers_has_all(end: str) -> N
     assert cells(student, "check") == cells(lecturer, "check")
 
 
-def test_both_languages_have_the_same_program() -> None:
+def test_both_languages_have_the_same_program():
     """The same code but for comments and texts."""
 
-    def skeleton(end: str) -> list[str]:
+    def skeleton(end):
         texts = [text for tag in ("check", "solution") for text in cells(LECTURER / f"lab-solutions{end}.ipynb", tag)]
         lines = [line.split("#")[0].rstrip() for text in texts for line in text.splitlines()]
         return [line for line in lines if line.isascii() and '"' not in line and "'" not in line]
@@ -310,7 +308,7 @@ def test_both_languages_have_the_same_program() -> None:
     assert skeleton("") == skeleton(".ko")
 
 
-def test_no_solution_lies_beside_the_lab_and_nothing_has_a_placeholder() -> None:
+def test_no_solution_lies_beside_the_lab_and_nothing_has_a_placeholder():
     for path in CLASS.iterdir():
         assert "solution" not in path.name
     for path in CLASS.glob("*.ipynb"):
@@ -320,7 +318,7 @@ def test_no_solution_lies_beside_the_lab_and_nothing_has_a_placeholder() -> None
         assert "REPOSITORY" not in text
 
 
-def test_the_runs_to_hand_out_are_those_of_the_lab() -> None:
+def test_the_runs_to_hand_out_are_those_of_the_lab():
     program = runpy.run_path(str(LECTURER / "make_runs.py"))["training_cell"]()
     student = json.loads((CLASS / "lab.ipynb").read_text("utf-8"))["cells"]
     assert program.strip() in ["".join(each["source"]) for each in student]

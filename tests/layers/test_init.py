@@ -1,13 +1,11 @@
 """First values of weights, also of what is built on the meta device, emptied and filled: parts and every model."""
 
 import math
-from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 from zoo import VARIANTS
 
 from selfattn.attention import Alibi, Learned, MultiHeadAttention, RelativeBias, Rotary, Sinusoidal, make_score
@@ -15,19 +13,18 @@ from selfattn.attention.positions import Retention
 from selfattn.layers import FeedForward, RecurrentStack, TokenEmbedding, TransformerBlock, initialise
 from selfattn.layers.transformer import make_norm
 from selfattn.models.build import build
-from selfattn.models.config import ModelConfig
 from selfattn.models.families import PRESETS, DecoderOnlyConfig, EncoderDecoderConfig, TransformerConfig
 from selfattn.registry import POSITIONS, SCORES
 from selfattn.streams import generator
 
 T5 = TransformerConfig(position="t5", norm="rms", activation="swiglu", qk_norm=True, num_layers=2)
-CONFIGS: dict[str, ModelConfig] = {name: preset.config for name, preset in PRESETS.items()} | {
+CONFIGS = {name: preset.config for name, preset in PRESETS.items()} | {
     "t5": EncoderDecoderConfig(encoder=T5, decoder=T5, share_embeddings=True, tie_output=True),
     "learned": DecoderOnlyConfig(stack=TransformerConfig(position="learned", score="general"), tie_output=True),
 }
 
 
-def is_uniform(weight: Tensor, bound: float) -> None:
+def is_uniform(weight, bound):
     """Within the bound, reaching near it, and as wide and as central as a uniform draw of this size has to be."""
     assert weight.abs().max() <= bound
     assert weight.abs().max() > bound * 0.9 ** (200 / weight.numel())
@@ -36,11 +33,11 @@ def is_uniform(weight: Tensor, bound: float) -> None:
         assert float(weight.std()) == pytest.approx(bound / math.sqrt(3), rel=0.15)
 
 
-def is_xavier(weight: Tensor) -> None:
+def is_xavier(weight):
     is_uniform(weight, math.sqrt(6 / sum(weight.shape)))
 
 
-def check_embedding(module: nn.Embedding, name: str, weight: Tensor) -> None:
+def check_embedding(module, name, weight):
     rows = weight
     if module.padding_idx is not None:
         assert (weight[module.padding_idx] == 0).all()
@@ -51,13 +48,13 @@ def check_embedding(module: nn.Embedding, name: str, weight: Tensor) -> None:
     assert (rows != 0).all()
 
 
-def gates(module: nn.LSTM | nn.GRU, parameter: Tensor) -> tuple[Tensor, ...]:
+def gates(module, parameter):
     count = 4 if isinstance(module, nn.LSTM) else 3
     assert len(parameter) == count * module.hidden_size
     return parameter.chunk(count)
 
 
-def check_recurrent(module: nn.LSTM | nn.GRU, name: str, parameter: Tensor) -> None:
+def check_recurrent(module, name, parameter):
     """The forget gate is the second; PyTorch adds two biases, so one of them holds the 1."""
     for number, gate in enumerate(gates(module, parameter)):
         if name.startswith("weight_ih"):
@@ -69,12 +66,12 @@ def check_recurrent(module: nn.LSTM | nn.GRU, name: str, parameter: Tensor) -> N
             assert (gate == float(is_forget)).all()
 
 
-def check_norm(module: nn.Module, name: str, parameter: Tensor) -> None:
+def check_norm(module, name, parameter):
     assert (parameter == float(name == "weight")).all()  # zero are the biases, of norms and of linear layers
 
 
 # One entry for each row of the docstring's table, in its order: the kinds of module, the names, what must hold.
-ROWS: list[tuple[tuple[type[nn.Module], ...], str, Callable[..., None]]] = [
+ROWS = [
     ((nn.Linear,), "weight", lambda module, name, weight: is_xavier(weight)),
     ((nn.Linear,), "bias", check_norm),
     ((nn.Embedding,), "weight", check_embedding),
@@ -84,10 +81,10 @@ ROWS: list[tuple[tuple[type[nn.Module], ...], str, Callable[..., None]]] = [
 
 
 @pytest.mark.parametrize("name", CONFIGS)
-def test_every_parameter_has_one_row_and_keeps_it(name: str) -> None:
+def test_every_parameter_has_one_row_and_keeps_it(name):
     model = build(CONFIGS[name], vocab_size=64, pad_id=3, seed=0)
     embeddings = {id(m.weight) for m in model.modules() if isinstance(m, nn.Embedding)}
-    seen: set[int] = set()
+    seen = set()
     for module in model.modules():
         for parameter_name, parameter in module.named_parameters(recurse=False):
             tied = isinstance(module, nn.Linear) and id(parameter) in embeddings
@@ -103,7 +100,7 @@ def test_every_parameter_has_one_row_and_keeps_it(name: str) -> None:
     assert seen == {id(parameter) for parameter in model.parameters()}
 
 
-def test_an_output_before_its_embedding_is_still_an_embedding() -> None:
+def test_an_output_before_its_embedding_is_still_an_embedding():
     """The order in which modules were made does not decide."""
     model = nn.ModuleDict({"output": nn.Linear(32, 64), "table": nn.Embedding(64, 32, padding_idx=0)})
     model["output"].weight = model["table"].weight
@@ -112,7 +109,7 @@ def test_an_output_before_its_embedding_is_still_an_embedding() -> None:
 
 
 @pytest.mark.parametrize("name", ["t5", "learned", "bahdanau-gru", "luong-concat", "luong-location"])
-def test_a_seed_decides_everything_and_nothing_else_does(name: str) -> None:
+def test_a_seed_decides_everything_and_nothing_else_does(name):
     torch.manual_seed(1)
     before = torch.get_rng_state()
     first = build(CONFIGS[name], vocab_size=64, pad_id=0, seed=0)
@@ -129,15 +126,15 @@ def test_a_seed_decides_everything_and_nothing_else_does(name: str) -> None:
 class Own(nn.Module):
     """A user's module: a parameter by a rule of its own, and a module of the table within."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.scale, self.inner = nn.Parameter(torch.full((5,), 9.0)), nn.Linear(40, 40)
 
-    def initialise(self, generator: torch.Generator) -> None:
+    def initialise(self, generator):
         self.scale.copy_(torch.rand(5, generator=generator))
 
 
-def test_a_rule_of_its_own_is_for_its_own_parameters() -> None:
+def test_a_rule_of_its_own_is_for_its_own_parameters():
     module = Own()
     with torch.no_grad():
         module.inner.weight.fill_(7.0)
@@ -147,12 +144,12 @@ def test_a_rule_of_its_own_is_for_its_own_parameters() -> None:
     assert (module.inner.bias == 0).all()
 
 
-def ours(parts: Mapping[str, Any]) -> list[str]:
+def ours(parts):
     """Return the names of the project's own parts; tests of plugins register others."""
     return [name for name, part in parts.items() if part.__module__.startswith("selfattn.")]
 
 
-PARTS: dict[str, Callable[[], nn.Module]] = {
+PARTS = {
     **{score: lambda score=score: make_score(score, 4, 4, max_length=7) for score in ours(SCORES)},
     "sinusoidal": lambda: Sinusoidal(8),
     "learned": lambda: Learned(7, 8),
@@ -172,12 +169,12 @@ PARTS: dict[str, Callable[[], nn.Module]] = {
 }
 
 
-def tensors(module: nn.Module) -> dict[str, Tensor]:
+def tensors(module):
     """Return all parameters and buffers by name, those too that no state dict has."""
     return dict(module.named_parameters(remove_duplicate=False)) | dict(module.named_buffers(remove_duplicate=False))
 
 
-def filled(make: Callable[[], Any]) -> Any:
+def filled(make):
     """Build on the meta device and fill; what was not filled is NaN."""
     with torch.device("meta"):
         module = make()
@@ -189,25 +186,25 @@ def filled(make: Callable[[], Any]) -> Any:
     return module
 
 
-def assert_same(actual: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> None:
+def assert_same(actual, expected):
     assert actual.keys() == expected.keys()
     for name, tensor in expected.items():
         assert torch.equal(actual[name], tensor), name
 
 
 @pytest.mark.parametrize("part", PARTS)
-def test_a_part(part: str) -> None:
+def test_a_part(part):
     usual = PARTS[part]()
     initialise(usual, generator(3, "init"))
     assert_same(tensors(filled(PARTS[part])), tensors(usual))
 
 
-def test_every_position_is_among_the_parts() -> None:
+def test_every_position_is_among_the_parts():
     assert {*ours(POSITIONS)} - {"none"} <= PARTS.keys()
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_a_model_and_its_shared_weights(variant: str) -> None:
+def test_a_model_and_its_shared_weights(variant):
     make = partial(build, VARIANTS[variant], vocab_size=7, seed=3)
     usual, model = make(), filled(make)
     assert_same(tensors(model), tensors(usual))

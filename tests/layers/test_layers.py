@@ -4,18 +4,18 @@ import math
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from selfattn.attention import Learned, MultiHeadAttention, Sinusoidal
 from selfattn.layers import FeedForward, TokenEmbedding, TransformerBlock
 from selfattn.layers.transformer import Dropout
 
 
-def draw(*shape: int) -> Tensor:
+def draw(*shape):
     return torch.randn(*shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
 
 
-def test_feed_forward_drops_inside() -> None:
+def test_feed_forward_drops_inside():
     block = FeedForward(3, 5, dropout=0.5)
     nn.init.zeros_(block.fc2.weight)
     x = torch.ones(2, 7, 3)
@@ -25,7 +25,7 @@ def test_feed_forward_drops_inside() -> None:
     assert torch.equal(block.eval()(x), block(x))
 
 
-def test_embedding_scales_and_adds_positions() -> None:
+def test_embedding_scales_and_adds_positions():
     """Rows (1, 2), (3, 4) times sqrt(4), plus the sines of positions 0 and 5."""
     table = nn.Embedding(3, 4)
     with torch.no_grad():
@@ -41,7 +41,7 @@ def test_embedding_scales_and_adds_positions() -> None:
 
 
 @pytest.mark.parametrize("norm_first", [True, False])
-def test_dropout_is_on_every_part_and_not_on_the_residual(norm_first: bool) -> None:
+def test_dropout_is_on_every_part_and_not_on_the_residual(norm_first):
     """With parts that return nothing there is nothing to drop; with any one of them alive there is."""
     own, cross = (MultiHeadAttention(12, num_heads=3) for _ in range(2))
     settings = {"self_attn": own, "cross_attn": cross, "feed_forward": FeedForward(12, 17), "norm_first": norm_first}
@@ -50,7 +50,7 @@ def test_dropout_is_on_every_part_and_not_on_the_residual(norm_first: bool) -> N
     memory = block.project_memory(draw(2, 11, 12))
     lasts = [block.self_attn.out_proj, cross.out_proj, block.feed_forward.fc2]
 
-    def is_random() -> bool:
+    def is_random():
         return not torch.equal(block(x, memory=memory).x, block(x, memory=memory).x)
 
     for alive in (None, *lasts):
@@ -67,7 +67,7 @@ def test_dropout_is_on_every_part_and_not_on_the_residual(norm_first: bool) -> N
 
 @pytest.mark.parametrize("p", [0.1, 0.3, 0.5, 0.9])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
-def test_share_and_scale(p: float, dtype: torch.dtype) -> None:
+def test_share_and_scale(p, dtype):
     torch.manual_seed(0)
     count = 200_003  # not a multiple of four
     dropped = Dropout(p)(torch.ones(count, dtype=dtype))
@@ -79,7 +79,7 @@ def test_share_and_scale(p: float, dtype: torch.dtype) -> None:
     assert dropped.dtype == dtype
 
 
-def test_the_gradient_is_that_of_what_was_kept() -> None:
+def test_the_gradient_is_that_of_what_was_kept():
     torch.manual_seed(0)
     x = torch.randn(5, 7, 3, requires_grad=True)
     dropped = Dropout(0.4)(x)
@@ -88,7 +88,7 @@ def test_the_gradient_is_that_of_what_was_kept() -> None:
     assert torch.allclose(dropped, x * x.grad)
 
 
-def test_a_seed_decides_and_evaluation_is_the_identity() -> None:
+def test_a_seed_decides_and_evaluation_is_the_identity():
     layer, x = Dropout(0.5), torch.randn(11, 13)
     torch.manual_seed(3)
     first, second = layer(x), layer(x)
@@ -98,7 +98,7 @@ def test_a_seed_decides_and_evaluation_is_the_identity() -> None:
     assert layer.eval()(x) is x
 
 
-def test_the_ends() -> None:
+def test_the_ends():
     x = torch.randn(7)
     assert torch.equal(Dropout(0.0)(x), x)
     assert torch.equal(Dropout(1.0)(x), torch.zeros(7))
@@ -109,11 +109,11 @@ def test_the_ends() -> None:
 
 
 @pytest.fixture
-def drawn(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int, int]]:
+def drawn(monkeypatch):
     """How many numbers were drawn and from where; each 16-bit number comes once."""
     seen = []
 
-    def every(self: torch.Tensor, low: int, high: int) -> torch.Tensor:
+    def every(self, low, high):
         seen.append((self.numel(), low, high))
         return self.copy_(torch.arange(-(2**15), 2**15, dtype=torch.int16).view(torch.int64)[: self.numel()])
 
@@ -122,7 +122,7 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int, int]]:
 
 
 @pytest.mark.parametrize(("p", "fallen"), [(2**-16, 1), (3 * 2**-16, 3), (0.25, 2**14), (1 - 2**-16, 2**16 - 1)])
-def test_of_all_numbers_that_can_be_drawn_p_fall(p: float, fallen: int, drawn: list[tuple[int, int, int]]) -> None:
+def test_of_all_numbers_that_can_be_drawn_p_fall(p, fallen, drawn):
     dropped = Dropout(p)(torch.ones(2**16, dtype=torch.float64))
     assert int((dropped == 0).sum()) == fallen
     assert dropped.sum().item() == pytest.approx(2**16)  # the mean is kept

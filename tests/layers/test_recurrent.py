@@ -1,34 +1,28 @@
 """Recurrent stacks: padding, states, dropout. Formulas: tests/parity."""
 
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import Tensor
 
 from selfattn.layers import RecurrentStack, reverse_padded
-
-Close = Callable[[Tensor, Tensor], None]  # the fixture of tests/conftest.py
 
 LENGTHS = [5, 7, 2]
 MASK = torch.arange(7) < torch.tensor(LENGTHS)[:, None]
 few = settings(max_examples=10)
 
 
-def draw(*shape: int, seed: int = 0) -> Tensor:
+def draw(*shape, seed=0):
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
-def make(cell: Any, **settings: Any) -> Any:
+def make(cell, **settings):
     torch.manual_seed(0)
     return RecurrentStack(3, 5, cell=cell, **settings).double()
 
 
 @pytest.mark.parametrize("cell", ["lstm", "gru"])
-def test_outputs_at_padding_are_zero(cell: Any) -> None:
+def test_outputs_at_padding_are_zero(cell):
     """All else that an encoder reads: tests/parity/test_rnn_formulas.py."""
     outputs, _ = make(cell, num_layers=2, direction="both").read(draw(3, 7, 3), MASK)
     assert ((outputs != 0).any(dim=-1) == MASK).all()
@@ -36,7 +30,7 @@ def test_outputs_at_padding_are_zero(cell: Any) -> None:
 
 @pytest.mark.parametrize("pieces", [[2, 1, 4], [1] * 7])
 @pytest.mark.parametrize("cell", ["lstm", "gru"])
-def test_goes_on_from_a_state(close: Close, cell: Any, pieces: list[int]) -> None:
+def test_goes_on_from_a_state(close, cell, pieces):
     """Reading 7 tokens is reading some of them, each time from the state that the last left; gradients too."""
     stack = make(cell, num_layers=2)
     x = draw(3, 7, 3)
@@ -55,7 +49,7 @@ def test_goes_on_from_a_state(close: Close, cell: Any, pieces: list[int]) -> Non
         close(in_pieces, whole)
 
 
-def test_dropout_is_between_layers_only(close: Close) -> None:
+def test_dropout_is_between_layers_only(close):
     """Not before the first layer, not after the last, and another mask for each layer."""
     x, dropped = draw(3, 7, 3), {"dropout": 0.5}
     torch.manual_seed(0)
@@ -74,7 +68,7 @@ def test_dropout_is_between_layers_only(close: Close) -> None:
 
 @few
 @given(st.lists(st.integers(0, 7), min_size=1, max_size=5), st.sampled_from([(), (2,), (3, 2)]))
-def test_reversing_keeps_padding_and_undoes_itself(lengths: list[int], tail: tuple[int, ...]) -> None:
+def test_reversing_keeps_padding_and_undoes_itself(lengths, tail):
     x = draw(len(lengths), 7, *tail)
     reversed_x = reverse_padded(x, torch.tensor(lengths))
     for row, length in enumerate(lengths):

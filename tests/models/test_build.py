@@ -3,7 +3,6 @@
 import re
 from dataclasses import replace
 from functools import cache
-from typing import Any
 
 import pytest
 import torch
@@ -14,7 +13,7 @@ from selfattn.attention import RelativeBias
 from selfattn.errors import UserError
 from selfattn.layers import TokenEmbedding, TransformerBlock
 from selfattn.models.build import build, count_parameters
-from selfattn.models.config import ModelConfig, override
+from selfattn.models.config import override
 from selfattn.models.families import PRESETS, DecoderOnlyConfig
 
 TRANSFORMER = transformer(dim=16, num_heads=4, num_layers=1)
@@ -23,7 +22,7 @@ RNN = rnn({}, {})
 LONE = DecoderOnlyConfig(stack=TRANSFORMER.decoder)
 
 
-def test_parameters_are_counted_once() -> None:
+def test_parameters_are_counted_once():
     """An LSTM of width 3 from width 2: 4 gates of 3 * (2 + 3 + 2); a shared and tied table of 5 * 2 counts once."""
     lstm = torch.nn.LSTM(2, 3)
     assert count_parameters(lstm) == (84, 84)
@@ -34,15 +33,15 @@ def test_parameters_are_counted_once() -> None:
 
 
 @pytest.mark.parametrize("config", [TRANSFORMER, RNN], ids=["transformer", "rnn"])
-def test_source_and_target_may_have_vocabularies_of_their_own(config: ModelConfig) -> None:
-    model: Any = build(config, vocab_size=7, source_vocab_size=11, pad_id=0, seed=0)
+def test_source_and_target_may_have_vocabularies_of_their_own(config):
+    model = build(config, vocab_size=7, source_vocab_size=11, pad_id=0, seed=0)
     assert (model.encoder.embed.tokens.num_embeddings, model.decoder.embed.tokens.num_embeddings) == (11, 7)
     source, target = torch.tensor([[10, 9]]), torch.tensor([[1, 6, 2]])
     assert model(source, target, source_mask=source != 0).shape == (1, 3, 7)
 
 
 @pytest.mark.parametrize("config", [SHARED, LONE], ids=["shared", "one"])
-def test_one_table_has_one_size(config: ModelConfig) -> None:
+def test_one_table_has_one_size(config):
     with pytest.raises(ValueError, match="source_vocab_size=11 must be vocab_size=7"):
         build(config, vocab_size=7, source_vocab_size=11, pad_id=0, seed=0)
     assert build(config, vocab_size=7, source_vocab_size=7, pad_id=0, seed=0)
@@ -60,7 +59,7 @@ def test_one_table_has_one_size(config: ModelConfig) -> None:
     ],
     ids=str,
 )
-def test_sizes_that_cannot_be_are_named(settings: dict[str, Any], message: str) -> None:
+def test_sizes_that_cannot_be_are_named(settings, message):
     with pytest.raises(UserError, match=re.escape(message)):
         build("transformer", **{"vocab_size": 9} | settings)
 
@@ -68,7 +67,7 @@ def test_sizes_that_cannot_be_are_named(settings: dict[str, Any], message: str) 
 @pytest.mark.parametrize(
     "name", ["transformer", "rnn-attention", "decoder-only", "decoder-only-rnn", "transformer-delta"]
 )
-def test_a_mask_of_tokens_is_bool(name: str) -> None:
+def test_a_mask_of_tokens_is_bool(name):
     model = build(name, vocab_size=9).eval()
     source = torch.tensor([[5, 6, 2]])
     for mask in (torch.ones(1, 3), torch.ones(1, 3, dtype=torch.int64)):
@@ -78,8 +77,8 @@ def test_a_mask_of_tokens_is_bool(name: str) -> None:
 
 @pytest.mark.parametrize("tie", [False, True])
 @pytest.mark.parametrize("share", [False, True])
-def test_what_is_shared_is_one_tensor(share: bool, tie: bool) -> None:
-    model: Any = build(transformer(shared={"share_embeddings": share, "tie_output": tie}), vocab_size=7, seed=0)
+def test_what_is_shared_is_one_tensor(share, tie):
+    model = build(transformer(shared={"share_embeddings": share, "tie_output": tie}), vocab_size=7, seed=0)
     source, target, output = model.encoder.embed.tokens.weight, model.decoder.embed.tokens.weight, model.decoder.output
     assert (source is target) == share
     assert (output.weight is target) == tie
@@ -89,10 +88,10 @@ def test_what_is_shared_is_one_tensor(share: bool, tie: bool) -> None:
 
 DEEP_RNN = override(RNN, {"encoder.num_layers": 2, "decoder.num_layers": 2})
 LUONG = override(RNN, {"decoder.attention": "luong"})
-DECODER_CHANGES: dict[str, Any] = {"attention": "luong", "embed_dim": 5, "cell": "gru", "initial_state": "project"}
+DECODER_CHANGES = {"attention": "luong", "embed_dim": 5, "cell": "gru", "initial_state": "project"}
 DECODER_CHANGES |= {"score": "scaled_dot", "project": True, "dropout": 0.5}
 # One change for each setting there is, from a configuration where it matters; names of encoder and decoder apart.
-CHANGES: list[tuple[ModelConfig, dict[str, Any]]] = [
+CHANGES = [
     *(
         (RNN, {f"encoder.{name}": value, "decoder.initial_state": "project", "decoder.score": "general"})
         for name, value in {"embed_dim": 4, "hidden_dim": 7, "num_layers": 2, "direction": "both"}.items()
@@ -111,7 +110,7 @@ CHANGES: list[tuple[ModelConfig, dict[str, Any]]] = [
     (override(LONE, {"stack.num_layers": 2}), {"bidirectional_prefix": True}),  # one block reads it from embeddings
     (LONE, {"tie_output": True}),
 ]
-STACK_CHANGES: dict[str, Any] = {"dim": 32, "num_heads": 2, "num_kv_heads": 2, "num_layers": 2, "ffn_dim": 5}
+STACK_CHANGES = {"dim": 32, "num_heads": 2, "num_kv_heads": 2, "num_layers": 2, "ffn_dim": 5}
 STACK_CHANGES |= {"activation": "gelu", "norm": "rms", "norm_first": False, "position": "t5", "score": "dot"}
 STACK_CHANGES |= {"sinusoid_layout": "halves", "scale_embedding": False, "qk_norm": True}
 STACK_CHANGES |= {"dropout": 0.5, "attention_dropout": 0.5, "activation_dropout": 0.5}
@@ -127,7 +126,7 @@ CHANGES += [
 
 
 @cache
-def look(config: ModelConfig) -> tuple[dict[str, Any], torch.Tensor]:
+def look(config):
     """Shapes and logits in training mode."""
     source, target = torch.tensor([[10, 9, 3], [4, 5, 0]]), torch.tensor([[1, 6, 2, 8], [1, 5, 7, 3]])
     torch.manual_seed(0)
@@ -138,7 +137,7 @@ def look(config: ModelConfig) -> tuple[dict[str, Any], torch.Tensor]:
 
 
 @pytest.mark.parametrize(("base", "settings"), CHANGES, ids=lambda x: next(iter(x)) if isinstance(x, dict) else "")
-def test_every_setting_changes_the_model(base: ModelConfig, settings: dict[str, Any]) -> None:
+def test_every_setting_changes_the_model(base, settings):
     """In its weights' shapes, or in what it computes while training: no setting is read and forgotten."""
     shapes, logits = look(base)
     other_shapes, other_logits = look(override(base, settings))
@@ -146,10 +145,10 @@ def test_every_setting_changes_the_model(base: ModelConfig, settings: dict[str, 
 
 
 @pytest.mark.parametrize("config", [TRANSFORMER, LONE], ids=["transformer", "decoder-only"])
-def test_blocks_are_made_as_the_settings_say(config: ModelConfig) -> None:
+def test_blocks_are_made_as_the_settings_say(config):
     """Both kinds of attention, every norm, every dropout: what one output of the whole could not tell apart."""
     parts = ("stack",) if isinstance(config, DecoderOnlyConfig) else ("encoder", "decoder")
-    settings: dict[str, Any] = {"num_layers": 2, "num_kv_heads": 1, "qk_norm": True, "norm": "rms", "position": "t5"}
+    settings = {"num_layers": 2, "num_kv_heads": 1, "qk_norm": True, "norm": "rms", "position": "t5"}
     settings |= {"dropout": 0.1, "attention_dropout": 0.2, "activation_dropout": 0.3}
     changes = {f"{part}.{name}": value for part in parts for name, value in settings.items()}
     modules = dict(build(override(config, changes), vocab_size=11).named_modules())
@@ -179,7 +178,7 @@ def test_blocks_are_made_as_the_settings_say(config: ModelConfig) -> None:
 VOCAB = 47  # about as many characters as the dates task has
 
 
-def test_presets_are_of_about_one_size() -> None:
+def test_presets_are_of_about_one_size():
     """What is compared begins at equal size, embeddings left out: within a twentieth of each other."""
     sizes = {
         name: count_parameters(build(preset.config, vocab_size=VOCAB, pad_id=0, seed=0))[1]
@@ -189,10 +188,10 @@ def test_presets_are_of_about_one_size() -> None:
 
 
 @pytest.mark.parametrize("name", PRESETS)
-def test_every_part_of_a_preset_learns_and_it_says_truly_whether_it_attends(name: str) -> None:
+def test_every_part_of_a_preset_learns_and_it_says_truly_whether_it_attends(name):
     """No weight is left without a gradient: nothing is built that is not used."""
     config = PRESETS[name].config
-    model: Any = build(config, vocab_size=11, pad_id=0, seed=0)
+    model = build(config, vocab_size=11, pad_id=0, seed=0)
     source, target = torch.tensor([[3, 4, 5], [6, 7, 0]]), torch.tensor([[1, 8, 9], [1, 9, 4]])
     logits = model(source, target, source_mask=source != 0)
     assert logits.shape == (2, 3, 11)
@@ -209,7 +208,7 @@ def test_every_part_of_a_preset_learns_and_it_says_truly_whether_it_attends(name
 CONFIG = override(PRESETS["decoder-only-rnn"].config, {"stack.hidden_dim": 7, "stack.embed_dim": 5})
 
 
-def test_it_is_the_gru_of_torch() -> None:
+def test_it_is_the_gru_of_torch():
     model = build(CONFIG, vocab_size=11, pad_id=0, seed=0).eval()
     (gru,) = [module for module in model.modules() if isinstance(module, nn.GRU)]
     tokens = torch.tensor([[1, 5, 6, 7]])

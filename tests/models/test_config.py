@@ -5,17 +5,16 @@ import itertools
 import json
 import math
 import typing
-from collections.abc import Callable
 from dataclasses import asdict, replace
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import pytest
 from annotated_types import Ge, Gt, Le, Lt
 
 from selfattn.errors import UserError
 from selfattn.models.build import build, count_parameters, match, parameters, spread
-from selfattn.models.config import Checked, ModelConfig, config_from_dict, config_to_dict, override
+from selfattn.models.config import Checked, config_from_dict, config_to_dict, override
 from selfattn.models.families import (
     PRESETS,
     DecoderOnlyConfig,
@@ -39,12 +38,12 @@ KINDS = (RNNEncoderConfig, RNNDecoderConfig, TransformerConfig, EncoderDecoderCo
 
 
 @pytest.mark.parametrize("name", CONFIGS)
-def test_json_and_back(name: str) -> None:
+def test_json_and_back(name):
     written = json.dumps(config_to_dict(CONFIGS[name]), allow_nan=False)
     assert config_from_dict(json.loads(written)) == CONFIGS[name]
 
 
-def test_settings_that_are_fixed_now_are_written_and_read() -> None:
+def test_settings_that_are_fixed_now_are_written_and_read():
     """Hashes of published plans cover them; another value is refused."""
     written = config_to_dict(RNN)
     assert (written["encoder"]["handover"], written["decoder"]["score_dim"]) == ("hidden", None)
@@ -52,13 +51,13 @@ def test_settings_that_are_fixed_now_are_written_and_read() -> None:
         config_from_dict(written | {"encoder": written["encoder"] | {"handover": "all"}})
 
 
-def bad_values(annotation: Any) -> list[Any]:
+def bad_values(annotation):
     if hasattr(annotation, "__metadata__"):
         if isinstance(annotation.__metadata__[0], Registry):  # the name of a part that is in a registry
             return [None, "nope", "", 3, True, ["dot"], {}]
         annotation = annotation.__origin__
     options = typing.get_args(annotation) if typing.get_origin(annotation) not in (None, Literal) else (annotation,)
-    values: list[Any] = [] if type(None) in options else [None]
+    values = [] if type(None) in options else [None]
     for option in options:
         if option is bool:
             values += [0, 1, "true"]
@@ -79,7 +78,7 @@ def bad_values(annotation: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_bad_values_are_named(kind: Any) -> None:
+def test_bad_values_are_named(kind):
     needed = {EncoderDecoderConfig: vars(RNN), DecoderOnlyConfig: vars(LONE)}.get(kind, {})
     for name, annotation in typing.get_type_hints(kind, include_extras=True).items():
         for value in bad_values(annotation) if typing.get_origin(annotation) is not typing.ClassVar else ():
@@ -88,7 +87,7 @@ def test_bad_values_are_named(kind: Any) -> None:
             assert "\n" not in str(caught.value)
 
 
-def test_bounds_that_a_field_declares_are_checked() -> None:
+def test_bounds_that_a_field_declares_are_checked():
     @dataclasses.dataclass(frozen=True)
     class Window(Checked):
         before: Annotated[int, Ge(0), Le(9)] = 0
@@ -104,7 +103,7 @@ def test_bounds_that_a_field_declares_are_checked() -> None:
             Window(**settings)
 
 
-def test_override_changes_what_it_names_and_nothing_else() -> None:
+def test_override_changes_what_it_names_and_nothing_else():
     changed = override(RNN, {"encoder.hidden_dim": 7, "decoder.hidden_dim": 7, "share_embeddings": True})
     assert changed == EncoderDecoderConfig(
         encoder=RNNEncoderConfig(hidden_dim=7), decoder=RNNDecoderConfig(hidden_dim=7), share_embeddings=True
@@ -120,13 +119,13 @@ VOCAB = 47
 BUDGETS = (60_000, 2_000_000)
 
 
-def count(config: ModelConfig) -> float:
+def count(config):
     return parameters(config, VOCAB)
 
 
 ONE = get_preset("decoder-only").config
 GRU = get_preset("decoder-only-rnn").config
-NOT_TOGETHER: list[tuple[ModelConfig, dict[str, Any], str]] = [
+NOT_TOGETHER = [
     (RNN, {"decoder.input_feeding": True}, "`set` decoder.input_feeding: only with attention 'luong'"),
     (RNN, {"decoder.num_heads": 2}, "`set` decoder.num_heads: several heads need projections; set project"),
     (RNN, {"decoder.num_heads": 3}, "`set` decoder.num_heads: 3 does not divide hidden_dim 128"),
@@ -161,7 +160,7 @@ NOT_TOGETHER: list[tuple[ModelConfig, dict[str, Any], str]] = [
     (RNN, {"encoder.output_dim": 3}, "`set` encoder.output_dim: there is no setting"),
 ]
 OF_RNN = {"kind": "encoder-decoder", "encoder": {"kind": "rnn-decoder"}, "decoder": {"kind": "rnn-decoder"}}
-BAD_JSON: list[tuple[Any, str]] = [
+BAD_JSON = [
     ({}, "run/config.json: kind None is unknown; known: decoder-only, encoder-decoder, "),
     ({"kind": "rnn"}, "run/config.json: kind 'rnn' is unknown"),
     ([], "run/config.json: expected an object"),
@@ -184,20 +183,20 @@ SIZES += [(100, r"come within 1\.0 % of 100, the nearest is \d+; change its laye
         *((partial(match, PRESETS["transformer"].config, size, count), message) for size, message in SIZES),
     ],
 )
-def test_what_cannot_be_is_named_in_a_line(make: Callable[[], object], message: str) -> None:
+def test_what_cannot_be_is_named_in_a_line(make, message):
     with pytest.raises(UserError, match=message) as error:
         make()
     assert "\n" not in str(error.value)
 
 
-def widths(config: ModelConfig) -> dict[str, int]:
+def widths(config):
     names = ("dim", "hidden_dim", "embed_dim", "ffn_dim")
     parts = {part: value for part, value in asdict(config).items() if isinstance(value, dict)}
     return {f"{part}.{name}": values[name] for part, values in parts.items() for name in names if values.get(name)}
 
 
 @pytest.mark.parametrize(("name", "budget"), list(zip(list(PRESETS)[::2], itertools.cycle(BUDGETS))))
-def test_presets_can_be_sized(name: str, budget: int) -> None:
+def test_presets_can_be_sized(name, budget):
     config = PRESETS[name].config
     sized = match(config, budget, count)
     # Two models sized for one budget must not be further apart than 2 %.
@@ -210,19 +209,19 @@ def test_presets_can_be_sized(name: str, budget: int) -> None:
         assert {after[other] for other in equal} == {after[path]}
 
 
-def test_a_linear_measure_is_solved_exactly() -> None:
+def test_a_linear_measure_is_solved_exactly():
     """Any number that grows with the widths will do: here the width itself."""
 
-    def measure(config: Any) -> float:
+    def measure(config):
         return float(config.stack.ffn_dim)
 
     config = DecoderOnlyConfig(stack=TransformerConfig(dim=96, num_heads=4, ffn_dim=160))
     sized = match(config, 320, measure)
-    assert (sized.stack.dim, sized.stack.ffn_dim) == (192, 320)  # type: ignore[union-attr]  # a decoder-only model
+    assert (sized.stack.dim, sized.stack.ffn_dim) == (192, 320)
 
 
 STACK = TransformerConfig(dim=64, num_heads=8, position="rotary", ffn_dim=96)
-ODD: dict[str, ModelConfig] = {
+ODD = {
     "rotary heads": DecoderOnlyConfig(stack=STACK),
     "heads, both directions": EncoderDecoderConfig(
         encoder=RNNEncoderConfig(hidden_dim=36, direction="both"),
@@ -249,19 +248,19 @@ ODD: dict[str, ModelConfig] = {
 
 @pytest.mark.parametrize("name", ODD)
 @pytest.mark.parametrize("budget", [50_000, 300_000])
-def test_settings_that_bind_widths_to_each_other(name: str, budget: int) -> None:
+def test_settings_that_bind_widths_to_each_other(name, budget):
     sized = match(ODD[name], budget, count)
     assert abs(count(sized) / budget - 1) <= 0.01
     model = build(sized, vocab_size=VOCAB, pad_id=0, seed=0)
     assert count_parameters(model)[1] == count(sized)
 
 
-def test_spread_by_hand() -> None:
+def test_spread_by_hand():
     assert spread({"a": 100, "b": 150, "c": 120}) == ("a", "b", 0.5)
     assert spread({"a": 7}) == ("a", "a", 0.0)
 
 
-def test_a_setting_that_was_renamed_keeps_its_name_in_the_json() -> None:
+def test_a_setting_that_was_renamed_keeps_its_name_in_the_json():
     """Hashes of published plans cover the JSON, and old commands name the setting as it was."""
     config = get_preset("decoder-only-linear").config
     values = config_to_dict(config)

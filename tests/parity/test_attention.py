@@ -1,6 +1,5 @@
 """Attention against PyTorch's layer with the same weights, the textbook's, and the formula of every score."""
 
-from collections.abc import Callable
 from itertools import product
 
 import numpy as np
@@ -8,14 +7,11 @@ import pytest
 import torch
 from einops import rearrange, repeat
 from formulas import score_of
-from numpy.typing import NDArray
-from torch import Tensor
 
 from selfattn.attention import Additive, Concat, MultiHeadAttention, causal_mask, key_mask, padding_mask
 from selfattn.convert.torch_modules import attention_to_torch
 from selfattn.registry import SCORES, build_part
 
-Close = Callable[[Tensor, Tensor], None]
 both_paths = pytest.mark.parametrize("need_weights", [False, True], ids=["fused", "reference"])
 
 BATCH, QUERIES, KEYS, DIM, CONTEXT, HEADS = 2, 5, 7, 12, 10, 3
@@ -23,7 +19,7 @@ BATCH, QUERIES, KEYS, DIM, CONTEXT, HEADS = 2, 5, 7, 12, 10, 3
 
 # Both senses, side by side: ours True = may attend; theirs True = may not. Key masks are [b j], others [i j].
 LENGTHS = torch.tensor([KEYS, 4])
-MASKS: dict[str, tuple[Tensor | None, dict[str, Tensor]]] = {
+MASKS = {
     "none": (None, {}),
     "padding": (key_mask(padding_mask(LENGTHS, KEYS)), {"key_padding_mask": ~padding_mask(LENGTHS, KEYS)}),
     "window": (
@@ -45,7 +41,7 @@ MASKS: dict[str, tuple[Tensor | None, dict[str, Tensor]]] = {
 @pytest.mark.parametrize("bias", [True, False], ids=["bias", "no bias"])
 @pytest.mark.parametrize("mask", MASKS)
 @pytest.mark.parametrize("context_dim", [DIM, CONTEXT])
-def test_cross_attention(context_dim: int, mask: str, bias: bool, need_weights: bool, close: Close) -> None:
+def test_cross_attention(context_dim, mask, bias, need_weights, close):
     ours = MultiHeadAttention(DIM, context_dim, num_heads=HEADS, bias=bias).double()
     theirs = attention_to_torch(ours)
     x, context = torch.randn(BATCH, QUERIES, DIM).double(), torch.randn(BATCH, KEYS, context_dim).double()
@@ -72,7 +68,7 @@ def test_cross_attention(context_dim: int, mask: str, bias: bool, need_weights: 
 
 @both_paths
 @pytest.mark.parametrize("num_kv_heads", [1, 2, 3])
-def test_grouped_queries_are_copied_keys_and_values(num_kv_heads: int, need_weights: bool, close: Close) -> None:
+def test_grouped_queries_are_copied_keys_and_values(num_kv_heads, need_weights, close):
     """Each key-value head written out once for every query head that it serves; its gradient is the sum of theirs."""
     times = 6 // num_kv_heads
     grouped = MultiHeadAttention(DIM, CONTEXT, num_heads=6, num_kv_heads=num_kv_heads).double()
@@ -96,7 +92,7 @@ def test_grouped_queries_are_copied_keys_and_values(num_kv_heads: int, need_weig
         if name[:6] in ("k_proj", "v_proj"):
             gradient = rearrange(gradient, "(g times e) ... -> g times e ...", g=num_kv_heads, times=times).sum(1)
             gradient = gradient.flatten(0, 1)
-        close(grouped.get_parameter(name).grad, gradient)  # type: ignore[arg-type]  # may be None for mypy
+        close(grouped.get_parameter(name).grad, gradient)
 
 
 # Law 3: the layer without projections is the attention of the textbook RNN seq2seq, outputs and gradients.
@@ -108,10 +104,7 @@ def test_grouped_queries_are_copied_keys_and_values(num_kv_heads: int, need_weig
 #     da_j = dc . hs_j    ds_j = a_j (da_j - sum_k a_k da_k)    dh = sum_j ds_j hs_j    dhs_j = a_j dc + ds_j h
 
 
-Array = NDArray[np.float64]
-
-
-def textbook(hs: Array, h: Array, dc: Array) -> tuple[Array, Array, Array, Array]:
+def textbook(hs, h, dc):
     """Contexts and weights of decoder states ``h [b t d]`` over encoder states ``hs [b s d]``, and both gradients."""
     scores = np.einsum("bsd,btd->bts", hs, h)
     powers = np.exp(scores - scores.max(axis=2, keepdims=True))
@@ -125,7 +118,7 @@ def textbook(hs: Array, h: Array, dc: Array) -> tuple[Array, Array, Array, Array
 @pytest.mark.parametrize("need_weights", [False, True], ids=["fused", "reference"])
 @pytest.mark.parametrize(("dtype", "within"), [(torch.float64, 1e-12), (torch.float32, 1e-6)], ids=str)
 @pytest.mark.parametrize(("b", "s", "t", "d"), [(2, 3, 5, 7), (1, 1, 1, 1), (5, 29, 11, 16), (3, 2, 1, 13)])
-def test_law_3(b: int, s: int, t: int, d: int, dtype: torch.dtype, within: float, need_weights: bool) -> None:
+def test_law_3(b, s, t, d, dtype, within, need_weights):
     random = np.random.default_rng(0)
     hs, decoder, dcontext = (random.uniform(-0.6, 0.6, (b, length, d)) for length in (s, t, t))
     context, expected_weights, dhs, ddecoder = textbook(hs, decoder, dcontext)
@@ -148,7 +141,7 @@ def test_law_3(b: int, s: int, t: int, d: int, dtype: torch.dtype, within: float
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("num_heads", [1, 2, 3])
 @pytest.mark.parametrize("name", ["dot", "scaled_dot", "general", "additive", "concat", "location"])
-def test_the_formula(name: str, num_heads: int, dtype: torch.dtype, close: Callable[..., None]) -> None:
+def test_the_formula(name, num_heads, dtype, close):
     width = 11 if name in ("dot", "scaled_dot") else 13
     score = build_part(SCORES, name, query_dim=11, key_dim=width, hidden_dim=5, max_length=17).to(dtype)
     query, key = (0.7 * torch.randn(2, num_heads, *sizes).to(dtype) for sizes in ((3, 11), (7, width)))

@@ -2,13 +2,11 @@
 
 import copy
 import dataclasses
-from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 from zoo import hybrid
 
 from selfattn.convert.marian import POSITIONS, Marian, MarianIds, config_to_marian, from_marian, never_write, to_marian
@@ -25,13 +23,13 @@ transformers = pytest.importorskip("transformers", reason="compares with transfo
 EOS, PAD, VOCAB = 0, 18, 19
 
 
-def theirs(seed: int = 341, **settings: Any) -> Any:
+def theirs(seed=341, **settings):
     """A tiny MarianMTModel with weights large enough for tokens to differ.
 
     Left to chance, such a model writes one token for ever. Here <eos> likes a number that rises over the first seven
     positions, and the seeds were looked for: those of this page end their targets, after different lengths.
     """
-    known: dict[str, Any] = {
+    known = {
         "vocab_size": VOCAB, "d_model": 12, "max_position_embeddings": 64,
         "encoder_layers": 2, "encoder_attention_heads": 3, "encoder_ffn_dim": 17,
         "decoder_layers": 3, "decoder_attention_heads": 2, "decoder_ffn_dim": 13,
@@ -62,12 +60,12 @@ def theirs(seed: int = 341, **settings: Any) -> Any:
 LONGEST = 40
 
 
-def converted(model: Any) -> Marian:
+def converted(model):
     return from_marian(model.state_dict(), model.config.to_dict())
 
 
 TWO_TABLES = {"share_encoder_decoder_embeddings": False}
-KINDS: dict[str, dict[str, Any]] = {
+KINDS = {
     "published": {},
     "relu": {"seed": 47, "activation_function": "relu"},
     "gelu": {"activation_function": "gelu"},
@@ -81,14 +79,14 @@ LENGTHS = torch.tensor([5, 7, 2, 3])
 MASK = torch.arange(7) < LENGTHS[:, None]
 
 
-def texts(seed: int = 3) -> Tensor:
+def texts(seed=3):
     """Sources that end with <eos>, padded on the right."""
     drawn = torch.randint(1, PAD, MASK.shape, generator=torch.Generator().manual_seed(seed))
     drawn[torch.arange(len(LENGTHS)), LENGTHS - 1] = EOS
     return drawn.masked_fill(~MASK, PAD)
 
 
-def prefixes() -> Tensor:
+def prefixes():
     """Targets as a decoder reads them: they begin with the padding token."""
     drawn = torch.randint(1, PAD, (len(LENGTHS), 6), generator=torch.Generator().manual_seed(4))
     return torch.cat([torch.full((len(LENGTHS), 1), PAD), drawn], dim=1)
@@ -96,7 +94,7 @@ def prefixes() -> Tensor:
 
 @kinds
 @torch.no_grad()
-def test_logits_and_attention_weights(kind: str) -> None:
+def test_logits_and_attention_weights(kind):
     reference = theirs(**KINDS[kind])
     model = converted(reference).model
     source, target = texts(), prefixes()
@@ -116,7 +114,7 @@ def test_logits_and_attention_weights(kind: str) -> None:
             torch.testing.assert_close(layer, attention, rtol=1e-4, atol=1e-5)
 
 
-def cut(sequences: Tensor) -> list[list[int]]:
+def cut(sequences):
     """What generate() returned, without the start, <eos> and what lies behind it."""
     rows = [row[1:] for row in sequences.tolist()]
     assert all(EOS in row for row in rows), "a target did not end: this would test nothing"
@@ -127,12 +125,12 @@ def cut(sequences: Tensor) -> list[list[int]]:
     ("kind", "alpha"), [*((kind, 1.0) for kind in KINDS), *(("published", alpha) for alpha in (0.0, 0.6, -0.5))]
 )
 @torch.no_grad()
-def test_beam(kind: str, alpha: float) -> None:
+def test_beam(kind, alpha):
     """All four of four hypotheses, and their scores."""
     reference = theirs(**KINDS[kind])
     marian = converted(reference)
     ids = {"bos_id": marian.ids.start_id, "eos_id": marian.ids.eos_id}
-    options: dict[str, Any] = {"beam_size": 4, "n_best": 4, "length_penalty": LengthPenalty(alpha, offset=0)}
+    options = {"beam_size": 4, "n_best": 4, "length_penalty": LengthPenalty(alpha, offset=0)}
     found = beam_search(marian.model, texts(), MASK, **ids, max_length=LONGEST, **options)
     options = {"num_beams": 4, "num_return_sequences": 4, "length_penalty": alpha, "early_stopping": "never"}
     options |= {"max_new_tokens": LONGEST, "return_dict_in_generate": True, "output_scores": True}
@@ -146,7 +144,7 @@ def test_beam(kind: str, alpha: float) -> None:
 
 
 @kinds
-def test_there_and_back(kind: str) -> None:
+def test_there_and_back(kind):
     """Every number, bit for bit, under every name; and what comes back loads without a complaint."""
     reference = theirs(**KINDS[kind])
     state, config = to_marian(converted(reference))
@@ -161,7 +159,7 @@ def test_there_and_back(kind: str) -> None:
     transformers.MarianMTModel(again).load_state_dict(state)
 
 
-def test_training_gives_the_same_gradients() -> None:
+def test_training_gives_the_same_gradients():
     """Of a loss on the logits, in float64; tied matrices collect theirs from three places."""
     reference = theirs(dropout=0.0).double()
     marian = converted(reference)
@@ -178,7 +176,7 @@ def test_training_gives_the_same_gradients() -> None:
             torch.testing.assert_close(moved[name], parameter.grad, rtol=1e-4, atol=1e-4, msg=lambda m, n=name: n + m)
 
 
-def test_published_models_never_write_the_padding() -> None:
+def test_published_models_never_write_the_padding():
     marian = converted(theirs())
     marian.model.decoder.output.bias.data[PAD] = 100.0
     never_write(marian.model, [PAD])
@@ -189,7 +187,7 @@ def test_published_models_never_write_the_padding() -> None:
 FC1 = "model.encoder.layers.{}.fc1.weight"
 
 
-NO_MARIAN: list[tuple[dict[str, Tensor | None], dict[str, Any], str]] = [
+NO_MARIAN = [
     ({FC1.format(0): None}, {}, f"of another shape: {FC1.format(0)}"),
     ({FC1.format(7): torch.ones(3)}, {}, f"of another shape: {FC1.format(7)}"),
     ({FC1.format(0): torch.ones(11, 12)}, {}, f"of another shape: {FC1.format(0)}"),
@@ -214,7 +212,7 @@ NO_MARIAN: list[tuple[dict[str, Tensor | None], dict[str, Any], str]] = [
 ]
 
 
-def changed(weights: dict[str, Tensor | None], config: dict[str, Any]) -> Marian:
+def changed(weights, config):
     """Convert a Marian model with other weights or settings."""
     model = theirs()
     state = {name: tensor for name, tensor in (model.state_dict() | weights).items() if tensor is not None}
@@ -225,21 +223,21 @@ STACK = TransformerConfig(dim=6, num_heads=3, norm_first=False, sinusoid_layout=
 IDS = MarianIds(vocab_size=11, source_vocab_size=11, start_id=10, eos_id=0, pad_id=10)
 
 
-def pair(decoder: Any = STACK, **settings: Any) -> EncoderDecoderConfig:
+def pair(decoder=STACK, **settings):
     return EncoderDecoderConfig(encoder=STACK, decoder=decoder, **settings)
 
 
-def marian(**settings: Any) -> Any:
+def marian(**settings):
     """The configuration of a Marian model with a decoder of these settings."""
     return config_to_marian(pair(dataclasses.replace(STACK, **settings)), IDS)
 
 
-def tied_by_name_alone() -> Any:
-    model: Any = build(pair(), vocab_size=11, pad_id=10, seed=0)
+def tied_by_name_alone():
+    model = build(pair(), vocab_size=11, pad_id=10, seed=0)
     return to_marian(Marian(model, pair(tie_output=True), IDS))
 
 
-REFUSED: list[tuple[Callable[[], Any], str]] = [
+REFUSED = [
     *((partial(changed, weights, config), message) for weights, config, message in NO_MARIAN),
     (lambda: marian(num_kv_heads=1), r"decoder.num_kv_heads: the Marian architecture has None here, got 1"),
     (lambda: marian(norm_first=True), "decoder.norm_first: the Marian architecture has False here, got True"),
@@ -253,14 +251,14 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
 
 
 @pytest.mark.parametrize(("call", "message"), REFUSED, ids=[message for _, message in REFUSED])
-def test_what_is_no_marian_model_or_cannot_become_one(call: Callable[[], Any], message: str) -> None:
+def test_what_is_no_marian_model_or_cannot_become_one(call, message):
     with pytest.raises(UserError, match=message):
         call()
 
 
-def test_what_acts_on_a_part_of_the_model_is_refused_by_name() -> None:
+def test_what_acts_on_a_part_of_the_model_is_refused_by_name():
     config = pair(share_embeddings=True, tie_output=True)
-    model: Any = build(config, vocab_size=11, pad_id=10)
+    model = build(config, vocab_size=11, pad_id=10)
     attention = model.encoder.layers[0].self_attn
     nn.utils.parametrizations.weight_norm(attention.q_proj)
     with pytest.raises(ValueError, match=r"to_marian: encoder.layers.0.self_attn.q_proj \(Linear\) has a parametrised"):
@@ -278,13 +276,13 @@ PARTS = {
 }
 
 
-def logits_of(reference: Any, source: Tensor, mask: Tensor, target: Tensor) -> Tensor:
+def logits_of(reference, source, mask, target):
     return reference(input_ids=source, attention_mask=mask.long(), decoder_input_ids=target).logits
 
 
 @pytest.mark.parametrize("part", PARTS)
 @torch.no_grad()
-def test_a_head_without_output(part: str) -> None:
+def test_a_head_without_output(part):
     """By hand: what the output projection reads of the head is zero."""
     name, find, heads = PARTS[part]
     model = converted(theirs()).model
@@ -300,7 +298,7 @@ def test_a_head_without_output(part: str) -> None:
 
 @pytest.mark.parametrize("part", PARTS)
 @torch.no_grad()
-def test_an_output_of_another_input(part: str) -> None:
+def test_an_output_of_another_input(part):
     """By hand: the layer's output is the one that it had for another sentence of as many tokens."""
     name, find, _ = PARTS[part]
     reference = theirs()
@@ -308,7 +306,7 @@ def test_an_output_of_another_input(part: str) -> None:
     source, other = texts(3)[1:2], texts(9)[1:2]
     mask = torch.ones_like(source, dtype=torch.bool)
     target, other_target = prefixes()[1:2], prefixes()[2:3]
-    kept: list[Tensor] = []
+    kept = []
     layer = find(reference)
     keep = layer.register_forward_hook(lambda module, inputs, output: kept.append(output[0]))
     logits_of(reference, other, mask, other_target)

@@ -5,14 +5,12 @@ Blocks and decoder-only models are held against PyTorch's layers and against for
 
 import copy
 import math
-from collections.abc import Callable
 from itertools import product
-from typing import Any
 
 import pytest
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import nn
 from torch.nn.utils import prune
 from zoo import stack
 
@@ -32,13 +30,13 @@ LAYERS = list(product((True, False), ("relu", "gelu", F.silu), (True, False)))
 layers = pytest.mark.parametrize(("norm_first", "activation", "bias"), LAYERS)
 
 
-def settings(norm_first: bool, activation: Any, bias: bool) -> dict[str, Any]:
+def settings(norm_first, activation, bias):
     sizes = {"d_model": DIM, "nhead": HEADS, "dim_feedforward": FFN, "dropout": 0.0, "layer_norm_eps": 1e-3}
     kind = {"activation": activation, "norm_first": norm_first, "bias": bias}
     return sizes | kind | {"batch_first": True, "dtype": torch.float64}
 
 
-def randomised(module: nn.Module) -> Any:
+def randomised(module):
     draw = torch.Generator().manual_seed(0)
     with torch.no_grad():
         for parameter in module.parameters():
@@ -46,17 +44,17 @@ def randomised(module: nn.Module) -> Any:
     return module
 
 
-def draw(*shape: int, seed: int = 1) -> Tensor:
+def draw(*shape, seed=1):
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64).requires_grad_()
 
 
-def close(actual: Tensor | None, expected: Tensor | None) -> None:
+def close(actual, expected):
     assert actual is not None
     assert expected is not None
     torch.testing.assert_close(actual, expected, rtol=1e-9, atol=1e-10)
 
 
-def assert_same_state(actual: nn.Module, expected: nn.Module) -> None:
+def assert_same_state(actual, expected):
     """Bit for bit, names, dtypes and devices too."""
     ours, theirs = actual.state_dict(), expected.state_dict()
     assert ours.keys() == theirs.keys()
@@ -65,7 +63,7 @@ def assert_same_state(actual: nn.Module, expected: nn.Module) -> None:
         assert torch.equal(ours[name], tensor), name
 
 
-def assert_same_gradients(ours: nn.Module, theirs: nn.Module, to_torch: Callable[[Any], nn.Module]) -> None:
+def assert_same_gradients(ours, theirs, to_torch):
     """A conversion only moves numbers: it moves gradients as it moves weights."""
     holder = copy.deepcopy(ours)
     for slot, parameter in zip(holder.parameters(), ours.parameters(), strict=True):
@@ -79,7 +77,7 @@ def assert_same_gradients(ours: nn.Module, theirs: nn.Module, to_torch: Callable
 
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("context_dim", [None, 5])
-def test_attention(bias: bool, context_dim: int | None) -> None:
+def test_attention(bias, context_dim):
     """Outputs and gradients of what comes back: tests/parity/test_attention.py."""
     settings = {"bias": bias, "kdim": context_dim, "vdim": context_dim, "batch_first": True, "dtype": torch.float64}
     theirs = randomised(nn.MultiheadAttention(DIM, HEADS, **settings))
@@ -90,7 +88,7 @@ def test_attention(bias: bool, context_dim: int | None) -> None:
 
 @pytest.mark.parametrize("kind", ["encoder", "decoder"])
 @layers
-def test_layers(norm_first: bool, activation: Any, bias: bool, kind: str) -> None:
+def test_layers(norm_first, activation, bias, kind):
     made = nn.TransformerEncoderLayer if kind == "encoder" else nn.TransformerDecoderLayer
     theirs = randomised(made(**settings(norm_first, activation, bias)))
     ours = block_from_torch(theirs)
@@ -101,9 +99,9 @@ def test_layers(norm_first: bool, activation: Any, bias: bool, kind: str) -> Non
     memory, their_memory = draw(2, 7, DIM, seed=2), draw(2, 7, DIM, seed=2)
     future = nn.Transformer.generate_square_subsequent_mask(7).isinf()
 
-    def read(layer: Any) -> Tensor:
+    def read(layer):
         if kind == "encoder":
-            output: Tensor = layer(their_x, src_key_padding_mask=~PADDING)[PADDING]
+            output = layer(their_x, src_key_padding_mask=~PADDING)[PADDING]
         else:
             output = layer(their_x, their_memory, tgt_mask=future, memory_key_padding_mask=~PADDING)
         return output
@@ -123,7 +121,7 @@ def test_layers(norm_first: bool, activation: Any, bias: bool, kind: str) -> Non
     assert_same_gradients(ours, theirs, block_to_torch)
 
 
-def test_what_is_no_weight_comes_along() -> None:
+def test_what_is_no_weight_comes_along():
     """Dropouts, epsilon, dtype, mode; and no random number is drawn."""
     theirs = nn.TransformerDecoderLayer(DIM, HEADS, FFN, dropout=0.25, layer_norm_eps=0.5, dtype=torch.bfloat16).eval()
     theirs.self_attn.dropout, theirs.dropout.p = 0.125, 0.375
@@ -147,19 +145,19 @@ OtherAttention = type("OtherAttention", (nn.MultiheadAttention,), {})
 SquaredReLU = type("SquaredReLU", (nn.ReLU,), {"forward": lambda self, x: x.relu().square()})
 
 
-def encoder_layer(**changes: Any) -> nn.TransformerEncoderLayer:
+def encoder_layer(**changes):
     layer = nn.TransformerEncoderLayer(DIM, HEADS, FFN)
     for name, value in changes.items():
         setattr(layer, name, value)
     return layer
 
 
-def tied(module: nn.Module, first: str, second: str) -> Any:
+def tied(module, first, second):
     module.set_submodule(second, module.get_submodule(first))
     return module
 
 
-ERRORS: list[tuple[Callable[[], Any], str]] = [
+ERRORS = [
     (lambda: attention_from_torch(nn.MultiheadAttention(DIM, HEADS, add_bias_kv=True)), "add_bias_kv and add_zero"),
     (lambda: attention_from_torch(nn.MultiheadAttention(DIM, HEADS, kdim=5, vdim=7)), "kdim=5 and vdim=7 differ"),
     (lambda: attention_from_torch(OtherAttention(DIM, HEADS)), "MultiheadAttention itself, got OtherAttention"),
@@ -177,11 +175,11 @@ ERRORS: list[tuple[Callable[[], Any], str]] = [
 ]
 
 
-def attention(**settings: Any) -> MultiHeadAttention:
+def attention(**settings):
     return MultiHeadAttention(DIM, **({"num_heads": 2} | settings))
 
 
-def block(**settings: Any) -> TransformerBlock:
+def block(**settings):
     return TransformerBlock(DIM, **({"self_attn": attention(), "feed_forward": FeedForward(DIM, FFN)} | settings))
 
 
@@ -197,7 +195,7 @@ ERRORS += [
 
 
 @pytest.mark.parametrize(("call", "message"), ERRORS, ids=[row[1] for row in ERRORS])
-def test_what_cannot_come_from_torch_or_go_there(call: Callable[[], Any], message: str) -> None:
+def test_what_cannot_come_from_torch_or_go_there(call, message):
     with pytest.raises((TypeError, ValueError), match=message):
         call()
 
@@ -205,11 +203,11 @@ def test_what_cannot_come_from_torch_or_go_there(call: Callable[[], Any], messag
 # --- what acts on a module besides its class and parameters -----------------------------------------------------------
 
 
-def nothing(*arguments: Any) -> None:
+def nothing(*arguments):
     """Be a hook."""
 
 
-CHANGES: list[tuple[Callable[[nn.MultiheadAttention], Any], str]] = [
+CHANGES = [
     (lambda module: prune.random_unstructured(module, "in_proj_weight", 0.5), "prune.remove"),
     (lambda module: nn.utils.parametrizations.weight_norm(module, "in_proj_weight"),
      "parametrised in_proj_weight; .*remove_parametrizations"),
@@ -236,9 +234,7 @@ CHANGES: list[tuple[Callable[[nn.MultiheadAttention], Any], str]] = [
 @pytest.mark.parametrize("convert", [MultiheadAttention.from_torch, attention_from_torch])
 @pytest.mark.parametrize(("change", "message"), CHANGES, ids=[row[1] for row in CHANGES])
 @pytest.mark.filterwarnings("ignore:.torch.nn.utils.spectral_norm")
-def test_what_acts_on_a_foreign_module_is_refused_by_name(
-    convert: Callable[[Any], Any], change: Callable[[nn.MultiheadAttention], Any], message: str
-) -> None:
+def test_what_acts_on_a_foreign_module_is_refused_by_name(convert, change, message):
     module = nn.MultiheadAttention(DIM, HEADS)
     convert(module)
     change(module)
@@ -246,7 +242,7 @@ def test_what_acts_on_a_foreign_module_is_refused_by_name(
         convert(module)
 
 
-def test_what_acts_on_a_part_of_a_layer_is_refused_by_name() -> None:
+def test_what_acts_on_a_part_of_a_layer_is_refused_by_name():
     layer = encoder_layer()
     layer.norm1.register_forward_hook(nothing)
     with pytest.raises(ValueError, match=r"block_from_torch: norm1 \(LayerNorm\) has a forward hook"):
@@ -259,7 +255,7 @@ def test_what_acts_on_a_part_of_a_layer_is_refused_by_name() -> None:
     block_to_torch(ours)
 
 
-def test_a_copy_is_frozen_where_its_original_is_and_loses_no_hook_of_a_gradient() -> None:
+def test_a_copy_is_frozen_where_its_original_is_and_loses_no_hook_of_a_gradient():
     theirs = nn.MultiheadAttention(DIM, HEADS)
     theirs.in_proj_weight.requires_grad_(False)
     ours = attention_from_torch(theirs)
@@ -273,7 +269,7 @@ def test_a_copy_is_frozen_where_its_original_is_and_loses_no_hook_of_a_gradient(
         attention_from_torch(theirs)
 
 
-def test_the_module_of_our_own_keeps_its_score_and_position() -> None:
+def test_the_module_of_our_own_keeps_its_score_and_position():
     module = MultiheadAttention(DIM, HEADS, score=make_score("additive", 2, 2), position=Alibi(HEADS))
     copied = MultiheadAttention.from_torch(module)
     assert (copied.score, copied.position) == (module.score, module.position)
@@ -284,7 +280,7 @@ def test_the_module_of_our_own_keeps_its_score_and_position() -> None:
 VOCAB = 19
 
 
-def sinusoids(length: int) -> Tensor:
+def sinusoids(length):
     """Vaswani et al. 2017, section 3.5, number by number."""
     table = torch.zeros(length, DIM, dtype=torch.float64)
     for position in range(length):
@@ -301,7 +297,7 @@ TEXTS = torch.tensor([[True] * 5 + [False] * 2, [True] * 7, [True] * 2 + [False]
 @pytest.mark.parametrize("activation", ["relu", "gelu"])
 @pytest.mark.parametrize("prefix", [False, True])
 @torch.no_grad()
-def test_decoder_only_is_an_encoder_with_a_mask(norm_first: bool, activation: str, prefix: bool) -> None:
+def test_decoder_only_is_an_encoder_with_a_mask(norm_first, activation, prefix):
     """One sentence at a time, joined by hand and without padding, through ``nn.TransformerEncoder``."""
     sizes = {"dim": DIM, "num_heads": HEADS, "ffn_dim": FFN}
     kind = stack(**sizes, norm_first=norm_first, activation=activation)
@@ -327,11 +323,11 @@ def test_decoder_only_is_an_encoder_with_a_mask(norm_first: bool, activation: st
 
 @pytest.mark.parametrize("activation", ["relu", "gelu", "silu", "swiglu"])
 @torch.no_grad()
-def test_feed_forward_by_formula(activation: Any) -> None:
+def test_feed_forward_by_formula(activation):
     """Unit by unit: max(0, z); z times the normal distribution function of z, or its logistic; that times the gate."""
     block = randomised(FeedForward(3, 5, activation=activation).double())
 
-    def linear(layer: nn.Linear, x: Tensor) -> Tensor:
+    def linear(layer, x):
         return layer.weight @ x + layer.bias
 
     x = draw(2, 4, 3)
@@ -353,7 +349,7 @@ def test_feed_forward_by_formula(activation: Any) -> None:
 
 @pytest.mark.parametrize("norm_first", [True, False])
 @pytest.mark.parametrize("cross", [True, False])
-def test_block_by_formula(norm_first: bool, cross: bool) -> None:
+def test_block_by_formula(norm_first, cross):
     """The residual steps written out, with the norms and activations that PyTorch's layers do not have."""
     block = TransformerBlock(
         DIM,
@@ -366,10 +362,10 @@ def test_block_by_formula(norm_first: bool, cross: bool) -> None:
     randomised(block.double())
     x, memory = draw(2, 5, DIM), draw(2, 7, 5, seed=2)
 
-    def rms(x: Tensor, norm: Any) -> Tensor:
+    def rms(x, norm):
         return x / (x.square().mean(dim=-1, keepdim=True) + 1e-6).sqrt() * norm.weight
 
-    steps: list[Any] = [(lambda h: block.self_attn(h, causal=True).output, block.self_attn_norm)]
+    steps = [(lambda h: block.self_attn(h, causal=True).output, block.self_attn_norm)]
     if cross:
         steps.append((lambda h: block.cross_attn(h, memory).output, block.cross_attn_norm))
     steps.append((block.feed_forward, block.feed_forward_norm))

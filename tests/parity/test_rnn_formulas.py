@@ -4,27 +4,20 @@ Nothing here calls a recurrent kernel, a batch, a mask or the attention core: on
 """
 
 import math
-from collections.abc import Callable
 from itertools import product
-from typing import Any
 
 import pytest
 import torch
 from formulas import score_of
-from torch import Tensor
 from zoo import hybrid, rnn
 
 from selfattn.models.build import build
-from selfattn.models.families import EncoderDecoderConfig, RNNDecoderConfig, RNNEncoderConfig
-from selfattn.models.protocol import Seq2Seq
-
-Close = Callable[[Tensor, Tensor], None]  # the fixture of tests/conftest.py
+from selfattn.models.families import RNNEncoderConfig
 
 VOCAB = 13
-State = tuple[Tensor, ...]  # (h,) or (h, c)
 
 
-def lstm(weights: Any, x: Tensor, state: State) -> State:
+def lstm(weights, x, state):
     """Hochreiter and Schmidhuber 1997, with the forget gate of Gers et al. 2000."""
     h, c = state
     gates = weights.weight_ih_l0 @ x + weights.bias_ih_l0 + weights.weight_hh_l0 @ h + weights.bias_hh_l0
@@ -33,7 +26,7 @@ def lstm(weights: Any, x: Tensor, state: State) -> State:
     return torch.sigmoid(o) * torch.tanh(c), c
 
 
-def gru(weights: Any, x: Tensor, state: State) -> State:
+def gru(weights, x, state):
     """Cho et al. 2014, with the reset gate after the matrix, as cuDNN and PyTorch have it."""
     (h,) = state
     for_r, for_z, for_n = (weights.weight_ih_l0 @ x + weights.bias_ih_l0).chunk(3)
@@ -43,18 +36,18 @@ def gru(weights: Any, x: Tensor, state: State) -> State:
     return ((1 - z) * n + z * h,)
 
 
-def cell(weights: Any, x: Tensor, state: State) -> State:
+def cell(weights, x, state):
     return lstm(weights, x, state) if isinstance(weights, torch.nn.LSTM) else gru(weights, x, state)
 
 
-def zeros(weights: Any) -> State:
+def zeros(weights):
     h = torch.zeros(weights.hidden_size, dtype=torch.float64)
     return (h, h) if isinstance(weights, torch.nn.LSTM) else (h,)
 
 
-def read(stack: Any, config: RNNEncoderConfig, x: list[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
+def read(stack, config, x):
     """All states of the top layer, and each layer's final h."""
-    finals: list[Tensor] = []
+    finals = []
     for number, layer in enumerate(stack.layers):
         sides, last = [], []
         for weights, backward in zip(
@@ -72,7 +65,7 @@ def read(stack: Any, config: RNNEncoderConfig, x: list[Tensor]) -> tuple[list[Te
     return x, finals
 
 
-def advance(stack: Any, residual: bool, x: Tensor, state: list[State]) -> tuple[Tensor, list[State]]:
+def advance(stack, residual, x, state):
     """One step of all layers."""
     new = []
     for number, ((weights,), before) in enumerate(zip(stack.layers, state, strict=True)):
@@ -81,8 +74,8 @@ def advance(stack: Any, residual: bool, x: Tensor, state: list[State]) -> tuple[
     return x, new
 
 
-def first_state(bridge: Any, stack: Any, config: RNNDecoderConfig, finals: list[Tensor]) -> list[State]:
-    state: list[State] = []
+def first_state(bridge, stack, config, finals):
+    state = []
     for number, (weights,) in enumerate(stack.layers):
         nothing = zeros(weights)
         if config.initial_state == "copy":
@@ -94,7 +87,7 @@ def first_state(bridge: Any, stack: Any, config: RNNDecoderConfig, finals: list[
     return state
 
 
-def attend(attention: Any, config: RNNDecoderConfig, query: Tensor, states: list[Tensor]) -> tuple[Tensor, Tensor]:
+def attend(attention, config, query, states):
     """The context, and the weights ``[h s]``."""
     keys = values = states
     if config.project:
@@ -104,7 +97,7 @@ def attend(attention: Any, config: RNNDecoderConfig, query: Tensor, states: list
     contexts, weights = [], []
     for head in range(config.num_heads):
 
-        def cut(x: Tensor, head: int = head) -> Tensor:
+        def cut(x, head=head):
             return x.chunk(config.num_heads)[head]
 
         scores = [
@@ -123,7 +116,7 @@ def attend(attention: Any, config: RNNDecoderConfig, query: Tensor, states: list
     return context, torch.tensor(weights, dtype=torch.float64)
 
 
-def reference(model: Any, config: Any, source: list[int], target: list[int]) -> tuple[Tensor, Tensor | None]:
+def reference(model, config, source, target):
     """Logits ``[t v]`` and attention weights ``[h t s]`` for one sentence without padding."""
     encoder, decoder, settings = model.encoder, model.decoder, config.decoder
     if isinstance(config.encoder, RNNEncoderConfig):
@@ -160,7 +153,7 @@ def reference(model: Any, config: Any, source: list[int], target: list[int]) -> 
     return torch.stack(rows), torch.stack(weights, dim=1) if weights else None
 
 
-def make(config: EncoderDecoderConfig) -> Seq2Seq:
+def make(config):
     """A model in float64 whose every number, biases too, is drawn at random."""
     model = build(config, vocab_size=VOCAB, pad_id=0, seed=0).double().eval()
     draw = torch.Generator().manual_seed(0)
@@ -174,7 +167,7 @@ SOURCES = [[5, 3, 9, 7, 4], [6, 12, 8], [10]]
 TARGETS = [[1, 4, 7, 11], [1, 9, 3, 5], [1, 12, 12, 2]]
 
 
-ENCODERS: dict[str, dict[str, Any]] = {
+ENCODERS = {
     "forward": {},
     "backward": {"direction": "backward"},
     "both": {"direction": "both", "hidden_dim": 3},
@@ -182,7 +175,7 @@ ENCODERS: dict[str, dict[str, Any]] = {
     "deep both residual": {"direction": "both", "hidden_dim": 3, "num_layers": 2, "residual": True},
     "deep backward residual": {"direction": "backward", "num_layers": 3, "residual": True},
 }
-DECODERS: dict[str, dict[str, Any]] = (
+DECODERS = (
     {
         "plain": {"attention": "none"},
         "peeky": {"attention": "peeky"},
@@ -219,7 +212,7 @@ for name, settings in DECODERS.items():
 
 @pytest.mark.parametrize("name", CASES)
 @torch.no_grad()
-def test_a_padded_batch_gives_what_the_formulas_give_for_each_sentence(close: Close, name: str) -> None:
+def test_a_padded_batch_gives_what_the_formulas_give_for_each_sentence(close, name):
     model = make(CASES[name])
     padded = torch.tensor([row + [0] * (7 - len(row)) for row in SOURCES])
     mask, target = padded != 0, torch.tensor(TARGETS)

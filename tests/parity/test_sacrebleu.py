@@ -2,7 +2,6 @@
 
 import gzip
 import random
-from typing import Any
 
 import numpy as np
 import pytest
@@ -35,12 +34,7 @@ sentences = st.lists(st.sampled_from(WORDS), max_size=11).map(" ".join)
 pairs = st.lists(st.tuples(sentences, sentences), min_size=1, max_size=7)
 
 
-SacrebleuMetric = Bleu | Chrf | Ter | LowercasedBleu
-
-
-def paired_sacrebleu(
-    first: list[str], second: list[str], references: list[str], metric: SacrebleuMetric, samples: int, kind: str = "ar"
-) -> float:
+def paired_sacrebleu(first, second, references, metric, samples, kind="ar"):
     """Test two systems, one run each, by approximate randomisation (Riezler and Maxwell 2005) or the bootstrap."""
     systems = [("first", metric.prepare(first)), ("second", metric.prepare(second))]
     theirs = {metric.name: metric.sacrebleu}
@@ -49,7 +43,7 @@ def paired_sacrebleu(
     return p
 
 
-def test_intervals_and_the_paired_test_are_those_of_sacrebleu() -> None:
+def test_intervals_and_the_paired_test_are_those_of_sacrebleu():
     references, first, second = corpus(0), corpus(1), corpus(2)
     first[:40], second[:30] = references[:40], references[:30]
     for metric in (Bleu("de"), Chrf(), Ter(), LowercasedBleu("de")):
@@ -71,14 +65,14 @@ def test_intervals_and_the_paired_test_are_those_of_sacrebleu() -> None:
 SENTENCES = [f"the dog number {number} runs over a green field" for number in range(100)]
 
 
-def worse(count: int) -> list[str]:
+def worse(count):
     """The sentences, the first of them with a word exchanged."""
     return [text.replace("runs", "walks") for text in SENTENCES[:count]] + SENTENCES[count:]
 
 
 @pytest.mark.parametrize("name", ["bleu", "chrf", "ter", "bleu_lowercased_tokenised"])
 @pytest.mark.parametrize("changed", [0, 1, 2, 5, 14, 15, 20])
-def test_outputs_changed_in_one_way_have_the_p_of_a_sign_test(name: str, changed: int) -> None:
+def test_outputs_changed_in_one_way_have_the_p_of_a_sign_test(name, changed):
     metric = make_metric(name, "en")
     tested = metric.tested([metric.counts(outputs, SENTENCES) for outputs in (worse(0), worse(changed))])
     # Of all 2^k exchanges two give a difference that large: none, and all.
@@ -93,7 +87,7 @@ def test_outputs_changed_in_one_way_have_the_p_of_a_sign_test(name: str, changed
         assert "|ar:10000|" in tested.signature
 
 
-def test_the_test_keeps_its_level_and_counts_ties() -> None:
+def test_the_test_keeps_its_level_and_counts_ties():
     draw = np.random.default_rng(0)
     alarms = 0
     for _ in range(100):  # systems that are interchangeable item by item; the scores have many ties
@@ -105,7 +99,7 @@ def test_the_test_keeps_its_level_and_counts_ties() -> None:
     assert alarms <= 10  # 5 expected at most; more than 10 once in 100 times
 
 
-def test_scores_and_intervals_by_hand() -> None:
+def test_scores_and_intervals_by_hand():
     output, reference = ["a b c d e"], ["a b c d f"]
     bleu = make_metric("bleu", "en")
     assert bleu.of(output, reference) == pytest.approx(100 * (4 / 5 * 3 / 4 * 2 / 3 * 1 / 2) ** 0.25)
@@ -119,19 +113,19 @@ def test_scores_and_intervals_by_hand() -> None:
     assert bleu.tested([bleu.counts(worse(1), SENTENCES)]).ends[0][1] <= 100
 
 
-def corpus(seed: int, size: int = 101) -> list[str]:
+def corpus(seed, size=101):
     draw = random.Random(seed)
     return [" ".join(draw.choices(WORDS, k=draw.randint(5, 13))) for _ in range(size)]
 
 
-def noisy(texts: list[str], share: float, seed: int = 0) -> list[str]:
+def noisy(texts, share, seed=0):
     """The texts with this share of their words exchanged for others."""
     draw = random.Random(seed)
     return [" ".join(draw.choice(WORDS) if draw.random() < share else w for w in text.split(" ")) for text in texts]
 
 
 @given(pairs)
-def test_scores_are_those_of_sacrebleu(texts: list[tuple[str, str]]) -> None:
+def test_scores_are_those_of_sacrebleu(texts):
     hypotheses, references = [list(side) for side in zip(*texts, strict=True)]
     ours = (Bleu("de"), Bleu("th"), Chrf(), Ter())
     for metric, theirs in zip(ours, (BLEU(force=True), BLEU(tokenize="char", force=True), CHRF(), TER()), strict=True):
@@ -141,7 +135,7 @@ def test_scores_are_those_of_sacrebleu(texts: list[tuple[str, str]]) -> None:
 
 
 @pytest.mark.parametrize("metric", [Bleu("de"), LowercasedBleu("de"), Chrf(), Ter()])
-def test_sums_over_any_choice_of_sentences_give_its_score(metric: SacrebleuMetric) -> None:
+def test_sums_over_any_choice_of_sentences_give_its_score(metric):
     """What is drawn again and again by a bootstrap: many corpora at once, each as if it were scored alone."""
     references = corpus(0)
     hypotheses = noisy(references, 0.3)
@@ -155,27 +149,27 @@ def test_sums_over_any_choice_of_sentences_give_its_score(metric: SacrebleuMetri
 
 
 @given(pairs)
-def test_old_bleu_is_unsmoothed_bleu_of_lowercased_moses_tokens(texts: list[tuple[str, str]]) -> None:
+def test_old_bleu_is_unsmoothed_bleu_of_lowercased_moses_tokens(texts):
     hypotheses, references = [moses_tokens(side, language="de") for side in zip(*texts, strict=True)]
     theirs = BLEU(tokenize="none", smooth_method="none", force=True).corpus_score(hypotheses, [references])
     found = LowercasedBleu("de").of(*zip(*texts, strict=True))
     assert found == pytest.approx(theirs.score, rel=1e-12, abs=1e-12)
 
 
-def test_the_signature_of_old_bleu_says_what_was_computed() -> None:
+def test_the_signature_of_old_bleu_says_what_was_computed():
     signature = make_metric("bleu_lowercased_tokenised", "de_AT").signature
     assert signature.startswith("nrefs:1|case:lc|eff:no|tok:moses-de-norm-sacremoses")
     assert "|smooth:none|" in signature
 
 
 @pytest.mark.parametrize("language", ["ko", "ja_JP"])
-def test_without_mecab_they_are_cut_into_characters(language: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_mecab_they_are_cut_into_characters(language, monkeypatch):
     monkeypatch.setattr("selfattn.evaluation.translation_metrics.find_spec", lambda name: None)
     assert bleu_tokeniser(language) == "char"
     assert "|tok:char|" in Bleu(language).signature
 
 
-def test_all_names_of_a_language_give_the_same_score() -> None:
+def test_all_names_of_a_language_give_the_same_score():
     references = ["今日は雨が降っています。", "私は東京に住んでいます。", "彼女は本を読むのが好きです。"]
     outputs = ["今日は雨が降ってます。", "私は東京に住んでいる。", "彼女は本を読むのが好きだ。"]
     names = ("ja", "jpn", "ja_JP", "Japanese", "jpn_Jpan")
@@ -205,7 +199,7 @@ def test_all_names_of_a_language_give_the_same_score() -> None:
     ("de", "2008-11-13", None),
     ("und", "k ɔ ɹ", None),
 ])  # fmt: skip
-def test_a_script_that_contradicts_the_tokeniser_is_said(language: str, target: str, written: str | None) -> None:
+def test_a_script_that_contradicts_the_tokeniser_is_said(language, target, written):
     warning = script_warning([target], language)
     if written is None:
         assert warning is None
@@ -213,7 +207,7 @@ def test_a_script_that_contradicts_the_tokeniser_is_said(language: str, target: 
         assert f"written in {written}, but BLEU" in str(warning)
 
 
-def test_what_moses_cannot_cut_has_no_old_score(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_moses_cannot_cut_has_no_old_score(monkeypatch):
     monkeypatch.setattr("selfattn.evaluation.translation_metrics.find_spec", lambda name: None)
     assert translation_metrics("zh") == ("bleu", "chrf", "ter")
     assert "|tok:zh|" in Bleu("zh").signature
@@ -224,14 +218,14 @@ MULTI30K_WORDS = {("test_2016_flickr", "en"): 12968, ("test_2017_mscoco", "de"):
 
 
 @pytest.mark.parametrize(("part", "language"), MULTI30K_WORDS)
-def test_moses_tokens_are_as_many_as_in_the_tokenised_files(shared_data: Any, part: str, language: str) -> None:
+def test_moses_tokens_are_as_many_as_in_the_tokenised_files(shared_data, part, language):
     with gzip.open(shared_data(f"multi30k/{part}.{language}.gz"), "rt", encoding="utf-8") as file:
         tokens = moses_tokens(file.read().removesuffix("\n").split("\n"), language=language)
     assert sum(len(text.split(" ")) for text in tokens) == MULTI30K_WORDS[part, language]
 
 
 @pytest.mark.parametrize("metric", [Bleu("de"), Chrf()])
-def test_where_nothing_is_clear_the_tests_lie_near_each_other(metric: SacrebleuMetric) -> None:
+def test_where_nothing_is_clear_the_tests_lie_near_each_other(metric):
     references = corpus(0)
     first, second = noisy(references, 0.2, seed=10), noisy(references, 0.2, seed=20)
     counts = metric.count_runs({"a": [first], "b": [second]}, references)
@@ -246,7 +240,7 @@ PAIRED = pytest.mark.parametrize(("kind", "sides"), [("ar", 1), ("bs", 2)])
 @PAIRED
 @pytest.mark.parametrize("seed", [0, 4])
 @pytest.mark.parametrize("metric", [Bleu("de"), Chrf()])
-def test_where_draws_agree_on_the_sign_p_is_theirs(metric: SacrebleuMetric, seed: int, kind: str, sides: int) -> None:
+def test_where_draws_agree_on_the_sign_p_is_theirs(metric, seed, kind, sides):
     references = corpus(seed)
     first, second = noisy(references, 0.2, seed + 10), noisy(references, 0.26, seed + 20)
     counts = metric.count_runs({"a": [first], "b": [second]}, references)
@@ -257,7 +251,7 @@ def test_where_draws_agree_on_the_sign_p_is_theirs(metric: SacrebleuMetric, seed
 
 @PAIRED
 @pytest.mark.parametrize("seed", range(5))
-def test_a_table_of_sentence_scores_is_tested_as_their_corpus(seed: int, kind: str, sides: int) -> None:
+def test_a_table_of_sentence_scores_is_tested_as_their_corpus(seed, kind, sides):
     """References of ten words each: the error rate of the corpus is the mean over its sentences."""
     draw = random.Random(seed)
     references = [" ".join(draw.choices("abcdefgh", k=10)) for _ in range(60)]

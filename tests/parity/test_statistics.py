@@ -22,7 +22,7 @@ COV1, COV3 = 0.00034661, 0.00023903  # same reader, other technique; other reade
 COV2 = (0.00048396, 0.00020419)  # other reader, same technique
 
 
-def van_dyke() -> np.ndarray:
+def van_dyke():
     """The covariances of the ten areas under resampling of the cases, from the published components."""
     covariance = np.full((2 * READERS, 2 * READERS), COV3)
     for number in range(2):
@@ -37,7 +37,7 @@ def van_dyke() -> np.ndarray:
 @pytest.mark.parametrize(
     ("number", "error", "freedom", "half"), [(0, 0.03317360, 12.74, 0.0718), (1, 0.02156637, 12.71, 0.0467)]
 )
-def test_variances_are_obuchowski_and_rockettes(number: int, error: float, freedom: float, half: float) -> None:
+def test_variances_are_obuchowski_and_rockettes(number, error, freedom, half):
     own = slice(number * READERS, (number + 1) * READERS)
     parts = variances([AREAS[number]], van_dyke()[own, own], CASES)
     assert parts.seeds + parts.common == pytest.approx(error**2, rel=1e-5)
@@ -51,7 +51,7 @@ def test_variances_are_obuchowski_and_rockettes(number: int, error: float, freed
     assert half < ours < 1.25 * half
 
 
-def test_the_difference_of_van_dyke_for_these_readers_is_the_published_one() -> None:
+def test_the_difference_of_van_dyke_for_these_readers_is_the_published_one():
     test = RunScores(dict(zip("ab", AREAS, strict=True)), van_dyke(), CASES).pair("a", "b")
     parts = variances(AREAS, van_dyke(), CASES)
     assert test.difference == pytest.approx(-0.04380032, abs=1e-8)
@@ -62,7 +62,7 @@ def test_the_difference_of_van_dyke_for_these_readers_is_the_published_one() -> 
     assert test.p_items == pytest.approx(0.0210, abs=5e-4)
 
 
-def test_readers_that_see_both_techniques_are_paired_and_trainings_are_not() -> None:
+def test_readers_that_see_both_techniques_are_paired_and_trainings_are_not():
     """Published for random readers: standard error 0.02075, 15.26 degrees of freedom, p = 0.0517."""
     paired = (AREAS[0] - AREAS[1]).var(ddof=1) / READERS  # 2 MS(T*R) / r
     cov2 = sum(COV2) / 2
@@ -78,7 +78,7 @@ def test_readers_that_see_both_techniques_are_paired_and_trainings_are_not() -> 
     assert 0.0517 < test.p < 0.3
 
 
-def permutation_p(first: np.ndarray, second: np.ndarray) -> float:
+def permutation_p(first, second):
     """Exchange the two systems' scores item by item, in all ways or in 9,999."""
     differences = first.mean(axis=0) - second.mean(axis=0)
     test = stats.permutation_test((differences,), np.sum, permutation_type="samples", random_state=0)
@@ -86,7 +86,7 @@ def permutation_p(first: np.ndarray, second: np.ndarray) -> float:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_the_exact_test_over_items_is_scipys_permutation_test(seed: int) -> None:
+def test_the_exact_test_over_items_is_scipys_permutation_test(seed):
     rng = np.random.default_rng(seed)
     differences = rng.integers(-3, 5, 12)
     assert sign_flip_p(differences) == pytest.approx(permutation_p(differences[None], np.zeros((1, 12))))
@@ -95,7 +95,7 @@ def test_the_exact_test_over_items_is_scipys_permutation_test(seed: int) -> None
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_scores_that_are_numbers_get_students_t_which_is_close_to_a_permutation(seed: int) -> None:
+def test_scores_that_are_numbers_get_students_t_which_is_close_to_a_permutation(seed):
     rng = np.random.default_rng(seed)
     scores = rng.exponential(size=50) + rng.exponential(size=(2, 3, 50)) + np.array([0.15, 0.0])[:, None, None]
     p_items = table_of(*scores).pairs[0].p_items
@@ -103,18 +103,18 @@ def test_scores_that_are_numbers_get_students_t_which_is_close_to_a_permutation(
     assert p_items == pytest.approx(permutation_p(*scores), abs=0.015)  # three standard errors of the draws
 
 
-def test_shares_have_wilsons_interval() -> None:
+def test_shares_have_wilsons_interval():
     for right, items in ((0, 10), (3, 10), (95, 100), (100, 100)):
         theirs = stats.binomtest(right, items).proportion_ci(method="wilson")
         assert wilson(right / items, items) == pytest.approx((theirs.low, theirs.high))
 
 
-def test_holms_correction_by_hand() -> None:
+def test_holms_correction_by_hand():
     assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])  # Holm (1979)
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_interquartile_mean_and_probability_of_improvement_are_rliables(seed: int) -> None:
+def test_interquartile_mean_and_probability_of_improvement_are_rliables(seed):
     """rliable takes SciPy's trimmed mean of all scores, and Mann-Whitney's U of each task over the number of pairs."""
     rng = np.random.default_rng(seed)
     first = [rng.integers(0, 8, 5) / 8 for _ in range(4)]  # with ties

@@ -24,7 +24,7 @@ SEEDS = pytest.mark.parametrize("seed", range(10))
 
 @SEEDS
 @pytest.mark.parametrize("runs", [1, 4])
-def test_p_values_of_several_systems_are_corrected_by_holm(seed: int, runs: int) -> None:
+def test_p_values_of_several_systems_are_corrected_by_holm(seed, runs):
     right = np.random.default_rng(seed).random((5, runs, 40)) < np.array([0.3, 0.5, 0.5, 0.7, 0.9])[:, None, None]
     pairs = table_of(*right).pairs
     assert len(pairs) == 10
@@ -33,14 +33,14 @@ def test_p_values_of_several_systems_are_corrected_by_holm(seed: int, runs: int)
 
 
 @SEEDS
-def test_one_run_each_is_mcnemars_exact_test(seed: int) -> None:
+def test_one_run_each_is_mcnemars_exact_test(seed):
     first, second = np.random.default_rng(seed).random((2, 1, 60)) < np.array([0.8, 0.6])[:, None, None]
     counts = [[int((a & b).sum()) for b in (second, ~second)] for a in (first, ~first)]
     assert table_of(first, second).pairs[0].p == pytest.approx(mcnemar(counts, exact=True).pvalue)
 
 
 @pytest.mark.parametrize(("right", "items"), [(1, 50), (3, 10), (95, 100), (600, 2000)])
-def test_one_run_of_right_and_wrong_has_wilsons_interval_of_slightly_fewer_items(right: int, items: int) -> None:
+def test_one_run_of_right_and_wrong_has_wilsons_interval_of_slightly_fewer_items(right, items):
     """Student's t stands in place of the normal distribution, and n - 1 in place of n."""
     estimate = table_of(np.arange(items)[None] < right).estimates["a"]
     fewer = (items - 1) * (t_quantile(math.inf) / t_quantile(items - 1)) ** 2
@@ -49,7 +49,7 @@ def test_one_run_of_right_and_wrong_has_wilsons_interval_of_slightly_fewer_items
 
 
 @SEEDS
-def test_without_spread_over_items_test_interval_and_margins_are_those_of_welch(seed: int) -> None:
+def test_without_spread_over_items_test_interval_and_margins_are_those_of_welch(seed):
     rng = np.random.default_rng(seed)
     first, second = rng.normal(0.3, 0.2, 4), rng.normal(0.0, 0.6, 7)
     (test,) = table_of(*(np.repeat(runs[:, None], 8, axis=1) for runs in (first, second))).pairs
@@ -62,7 +62,7 @@ def test_without_spread_over_items_test_interval_and_margins_are_those_of_welch(
 
 
 @SEEDS
-def test_the_variance_over_clusters_is_that_of_a_regression_on_a_constant(seed: int) -> None:
+def test_the_variance_over_clusters_is_that_of_a_regression_on_a_constant(seed):
     rng = np.random.default_rng(seed)
     clusters = np.unique(rng.integers(0, 12, 50), return_inverse=True)[1]
     scores = rng.normal(size=(1, 50)) + rng.normal(size=clusters.max() + 1)[clusters]
@@ -72,7 +72,7 @@ def test_the_variance_over_clusters_is_that_of_a_regression_on_a_constant(seed: 
 
 @pytest.mark.parametrize("difference", [0.5, 1.0, 2.0])
 @pytest.mark.parametrize(("runs", "behind"), [(3, 0.09), (5, 0.04), (10, 0.02), (20, 0.02)])
-def test_power_without_spread_over_items_is_welchs(difference: float, runs: int, behind: float) -> None:
+def test_power_without_spread_over_items_is_welchs(difference, runs, behind):
     """It is simulated 4,000 times. statsmodels knows the power of Student's test, which is higher with few runs."""
     ours = power(Spread(runs=1.0, single=0.0, common=0.0, freedom=8, items=100), difference, runs, 100)
     assert -behind < ours - TTestIndPower().power(difference, runs, 0.05) < 0.02

@@ -1,8 +1,5 @@
 """Each file here that is no test is a plugin."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,12 +12,12 @@ collect_ignore = [path.name for path in HERE.glob("*.py") if not path.name.start
 
 
 @pytest.fixture(scope="session")
-def zoo() -> Zoo:
+def zoo():
     return Zoo(Made())
 
 
 @pytest.fixture
-def isolated() -> Iterator[None]:
+def isolated():
     """No plugin is loaded before the test, and none stays behind it."""
     with isolated_registries():
         yield

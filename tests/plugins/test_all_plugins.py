@@ -7,7 +7,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 import pytest
-from small_runs import Cli, words
+from small_runs import words
 from third_party import isolated_registries
 
 import selfattn
@@ -30,14 +30,14 @@ COMPARISON = (
 )  # fmt: skip
 
 
-def with_plugins(*arguments: object, without: Path | None = None) -> list[str]:
+def with_plugins(*arguments, without=None):
     """Return a command line with the plugins, all or all but one."""
     plugins = [word for plugin in PLUGINS if plugin != without for word in ("--plugin", plugin)]
     return [str(word) for word in (*plugins, *arguments)]
 
 
 @pytest.fixture(scope="module")
-def compared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def compared(tmp_path_factory):
     """A small comparison with all plugins; that it is tried on two batches first is left to another."""
     out = tmp_path_factory.mktemp("plugins") / "out"
     with isolated_registries(), patch("selfattn.comparison.compare._rehearse"):
@@ -45,7 +45,7 @@ def compared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-def test_every_plugin_takes_part(compared: Path) -> None:
+def test_every_plugin_takes_part(compared):
     results = json.loads((compared / "results.json").read_text())
     headline = results["headline"]
     assert (results["task"], results["test_items"]) == ("reversal", 12)
@@ -68,7 +68,7 @@ def test_every_plugin_takes_part(compared: Path) -> None:
         assert "edit similarity" in text.replace("_", " ")
 
 
-def test_a_comparison_that_was_moved_is_resumed_and_reported(compared: Path, cli: Cli, tmp_path: Path) -> None:
+def test_a_comparison_that_was_moved_is_resumed_and_reported(compared, cli, tmp_path):
     compared = Path(shutil.copytree(compared, tmp_path / "moved"))
     weights = compared / "runs" / "kerple-seed1" / "model.safetensors"
     before = weights.stat().st_mtime_ns
@@ -81,7 +81,7 @@ def test_a_comparison_that_was_moved_is_resumed_and_reported(compared: Path, cli
         assert (tmp_path / "again" / name).read_bytes() == (compared / name).read_bytes()
 
 
-def test_a_run_answers_from_the_command_line_and_in_python(compared: Path, cli: Cli, tmp_path: Path) -> None:
+def test_a_run_answers_from_the_command_line_and_in_python(compared, cli, tmp_path):
     run = compared / "runs" / "cosine-seed0"
     command = json.loads((run / "run.json").read_text())["command"]
     assert command.startswith(f"selfattn --plugin {PLUGINS[0]} --plugin {PLUGINS[1]} ")
@@ -97,7 +97,7 @@ def test_a_run_answers_from_the_command_line_and_in_python(compared: Path, cli: 
 
 
 @pytest.mark.parametrize("missing", [PLUGINS[0], PLUGINS[-1]], ids=lambda path: path.stem)
-def test_a_run_needs_the_plugins_that_it_uses_alone(compared: Path, cli: Cli, tmp_path: Path, missing: Path) -> None:
+def test_a_run_needs_the_plugins_that_it_uses_alone(compared, cli, tmp_path, missing):
     for arguments in (("predict", compared / "runs" / "cosine-seed0"), ("report", compared, "--out", tmp_path / "x")):
         done = cli(*with_plugins(*arguments, without=missing), stdin="abc\n")
         if missing.stem == "cosine_score":
@@ -107,7 +107,7 @@ def test_a_run_needs_the_plugins_that_it_uses_alone(compared: Path, cli: Cli, tm
             assert done.code == 0, done.err
 
 
-def test_what_branches_on_data_is_not_exported(compared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_branches_on_data_is_not_exported(compared, tmp_path, monkeypatch):
     for plugin in PLUGINS:
         load_plugin(str(plugin))
     run = selfattn.load(compared / "runs" / "convolutional-seed0")
@@ -117,7 +117,7 @@ def test_what_branches_on_data_is_not_exported(compared: Path, tmp_path: Path, m
         run.export("onnx", tmp_path / "out")
 
 
-def test_a_task_has_commands_made_from_its_options(cli: Cli) -> None:
+def test_a_task_has_commands_made_from_its_options(cli):
     for line in ("train reversal --help --plugin TASK", "--plugin TASK compare reversal --help"):
         shown = cli(*words(line, TASK=HERE / "reversal_task.py")).out
         for said in ("Write words backwards.", "--letters STR", "[default: abcdefgh]", "Letters of the words."):
@@ -126,7 +126,7 @@ def test_a_task_has_commands_made_from_its_options(cli: Cli) -> None:
     assert "--longest: expected at least 3 letters, got 1" in refused
 
 
-def test_a_broken_entry_point_leaves_help_readable(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_broken_entry_point_leaves_help_readable(cli, monkeypatch):
     broken = EntryPoint("broken", "no.such.module", "selfattn.plugins")
     monkeypatch.setattr("importlib.metadata.entry_points", lambda group: [broken])
     monkeypatch.setattr("selfattn.registry._installed", False)

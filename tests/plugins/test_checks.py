@@ -4,10 +4,8 @@ import re
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
 
 import pytest
-from small_runs import Cli
 
 import selfattn
 import selfattn.plugin
@@ -25,7 +23,7 @@ QUICK = "--quick --epochs 1 --items-per-epoch 64 --validation-items 5 --test-ite
 
 
 @pytest.mark.parametrize("options", ["--plan-only", pytest.param(QUICK, marks=pytest.mark.slow)])
-def test_the_documented_comparison_of_a_task(cli: Cli, tmp_path: Path, options: str) -> None:
+def test_the_documented_comparison_of_a_task(cli, tmp_path, options):
     command = f"compare reversal --models rnn-attention,transformer --match parameters {options} --out".split()
     done = cli("--plugin", HERE / "reversal_task.py", *command, tmp_path / "out")
     assert done.code == 0, done.err
@@ -33,7 +31,7 @@ def test_the_documented_comparison_of_a_task(cli: Cli, tmp_path: Path, options: 
 
 
 @pytest.mark.parametrize("wrong", ["not torch.is_grad_enabled() or 1 / 0", "torch.is_grad_enabled()"])
-def test_a_part_that_fails_in_use_leaves_no_run(cli: Cli, tmp_path: Path, wrong: str) -> None:
+def test_a_part_that_fails_in_use_leaves_no_run(cli, tmp_path, wrong):
     """In training, or in validation alone."""
     before, line, after = (HERE / "convolutional_family.py").read_text().partition("        x, last, maps =")
     plugin, out = tmp_path / "failing.py", tmp_path / "run"
@@ -46,7 +44,7 @@ def test_a_part_that_fails_in_use_leaves_no_run(cli: Cli, tmp_path: Path, wrong:
     assert not out.exists()
 
 
-def test_a_metric_that_fails_is_told_before_anything_is_trained(cli: Cli, tmp_path: Path) -> None:
+def test_a_metric_that_fails_is_told_before_anything_is_trained(cli, tmp_path):
     load_plugin(str(HERE / "edit_similarity.py"))
     METRICS["edit_similarity"].counts = lambda self, outputs, references: 1 / 0
     options = ("--models", "rnn-plain", "--metric", "edit_similarity", "--out", tmp_path / "out")
@@ -55,7 +53,7 @@ def test_a_metric_that_fails_is_told_before_anything_is_trained(cli: Cli, tmp_pa
     assert "error: metric 'edit_similarity': cannot score [" in done.err
 
 
-def mine(base: type, **attributes: object) -> type:
+def mine(base, **attributes):
     return type("Mine", (base,), attributes)
 
 
@@ -90,29 +88,29 @@ SILENT = {
         ("claim", mine(Claim, **SILENT, words={"en": ENGLISH, "ko": {"sentence": "네."}}), "its words lack rule (ko)"),
     ],
 )
-def test_a_part_is_checked_when_it_is_registered(kind: str, part: object, message: str) -> None:
+def test_a_part_is_checked_when_it_is_registered(kind, part, message):
     with pytest.raises(UserError, match=re.escape(message)):
         getattr(register, kind)("mine")(part)
     assert not [each for each in REGISTRIES if "mine" in each]
 
 
-def test_a_name_is_taken_once() -> None:
+def test_a_name_is_taken_once():
     for kind, name in (("section", "cost"), ("score", "dot")):
         with pytest.raises(UserError, match=f"{kind} '{name}': the name is taken"):
             getattr(register, kind)(name)(object)
 
 
-def test_threads_wait_for_the_parts_that_one_of_them_imports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_threads_wait_for_the_parts_that_one_of_them_imports(tmp_path, monkeypatch):
     slow = "import time; from selfattn import registry; time.sleep(0.2); registry.SLOW.register('part')(object)"
     (tmp_path / "slow_home.py").write_text(slow)
     monkeypatch.syspath_prepend(str(tmp_path))
-    parts: Registry[object] = Registry("part", "slow_home")
+    parts = Registry("part", "slow_home")
     monkeypatch.setattr(registry, "SLOW", parts, raising=False)
     with ThreadPoolExecutor(2) as pool:
         assert list(pool.map(lambda name: parts[name], ["part", "part"])) == [object, object]
 
 
-def test_threads_wait_for_a_plugin_that_one_of_them_loads(tmp_path: Path) -> None:
+def test_threads_wait_for_a_plugin_that_one_of_them_loads(tmp_path):
     slow = "import time; from selfattn.plugin import Score, register; time.sleep(0.2)\n"
     slow += "@register.score('slow')\nclass Slow(Score):\n    def forward(self, query, key): ...\n"
     (tmp_path / "slow.py").write_text(slow)
@@ -121,7 +119,7 @@ def test_threads_wait_for_a_plugin_that_one_of_them_loads(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("module", [selfattn, selfattn.plugin])
-def test_every_name_exists(module: ModuleType) -> None:
+def test_every_name_exists(module):
     for name in module.__all__:
         assert getattr(module, name) is not None
         assert name in dir(module) or module is selfattn.plugin
@@ -130,7 +128,7 @@ def test_every_name_exists(module: ModuleType) -> None:
 
 
 @pytest.mark.parametrize("path", [path for path in HERE.glob("*_*.py") if not path.name.startswith("test_")])
-def test_a_plugin_needs_one_import(path: Path) -> None:
+def test_a_plugin_needs_one_import(path):
     text = path.read_text(encoding="utf-8")
     imports = [line for line in text.splitlines() if line.startswith(("from selfattn", "import selfattn"))]
     assert [line.split()[:2] for line in imports] == [["from", "selfattn.plugin"]]

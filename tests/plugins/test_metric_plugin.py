@@ -7,7 +7,7 @@ import pytest
 
 from selfattn.errors import UserError
 from selfattn.evaluation.buckets import ItemScores
-from selfattn.evaluation.metrics import Metric, make_metric
+from selfattn.evaluation.metrics import make_metric
 from selfattn.evaluation.significance import score_counts
 from selfattn.registry import METRICS, load_plugin
 
@@ -16,16 +16,16 @@ REFERENCES = [f"{year}-11-13" for year in range(1900, 2010)]
 
 
 @pytest.fixture(autouse=True)
-def _metric(isolated: None) -> None:
+def _metric(isolated):
     load_plugin(str(FILE))
 
 
-def cut(*ends: int) -> list[list[str]]:
+def cut(*ends):
     """The references without their last characters, one run for each number of them."""
     return [[text[: len(text) - end * (number % 2)] for number, text in enumerate(REFERENCES)] for end in ends]
 
 
-def test_it_is_one_of_the_metrics() -> None:
+def test_it_is_one_of_the_metrics():
     assert "edit_similarity" in METRICS
     assert METRICS.plugin_of("edit_similarity") == str(FILE)
     metric = make_metric("edit_similarity")
@@ -36,8 +36,8 @@ def test_it_is_one_of_the_metrics() -> None:
 
 
 @pytest.mark.parametrize("name", ["edit_similarity", "exact_match", "character_error_rate", "bleu", "word recall"])
-def test_its_score_is_that_of_sums_over_any_items(name: str) -> None:
-    metric: Metric = make_metric(name)
+def test_its_score_is_that_of_sums_over_any_items(name):
+    metric = make_metric(name)
     outputs = cut(3)[0]
     counts = metric.counts(outputs, REFERENCES)
     some = slice(7, 60)
@@ -48,7 +48,7 @@ def test_its_score_is_that_of_sums_over_any_items(name: str) -> None:
         assert metric.score(counts).mean() == pytest.approx(metric.of(outputs, REFERENCES))
 
 
-def test_models_are_told_apart_by_it() -> None:
+def test_models_are_told_apart_by_it():
     metric = make_metric("edit_similarity")
     counts = metric.count_runs({"good": cut(1, 1, 2), "poor": cut(5, 6, 6)}, REFERENCES)
     found = score_counts(counts, metric).comparison()
@@ -59,7 +59,7 @@ def test_models_are_told_apart_by_it() -> None:
     assert pair.p_holm < 0.01
 
 
-def test_parts_of_the_test_are_measured_by_it() -> None:
+def test_parts_of_the_test_are_measured_by_it():
     groups = {"even": range(0, 110, 2), "odd": range(1, 110, 2)}
     metric = make_metric("edit_similarity")
     even, odd = ItemScores(metric, metric.count_runs({"a": cut(2, 3)}, REFERENCES)).parts(groups)

@@ -7,20 +7,16 @@ import json
 import re
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 import training_parts
-from third_party import MODELS, Plugins
-from torch import Tensor
-from zoo import Zoo
+from third_party import MODELS
 
 from selfattn.attention import (
     AttentionPosition,
     EmbeddingPosition,
     MultiHeadAttention,
-    Position,
     Rotary,
     Score,
     make_score,
@@ -43,19 +39,19 @@ VOCAB = 47
 
 
 @pytest.mark.parametrize("variant", MODELS)
-def test_a_configuration_travels_as_json(zoo: Zoo, variant: str) -> None:
+def test_a_configuration_travels_as_json(zoo, variant):
     config = zoo.variants[variant]
     assert config_from_dict(json.loads(json.dumps(config_to_dict(config), allow_nan=False))) == config
 
 
-def test_a_score_says_whether_it_needs_equal_widths() -> None:
+def test_a_score_says_whether_it_needs_equal_widths():
     settings = {"encoder.hidden_dim": 64, "decoder.initial_state": "project", "decoder.score": "cosine"}
     with pytest.raises(UserError, match="'cosine' needs equal widths, but the encoder's is 64 and the decoder's 128"):
         override(get_preset("rnn-attention").config, settings)
 
 
 @pytest.mark.parametrize("budget", [60_000, 182_000, 2_000_000])
-def test_a_family_is_sized_for_a_budget(budget: int) -> None:
+def test_a_family_is_sized_for_a_budget(budget):
     size = partial(parameters, vocab_size=VOCAB)
     sized = match(get_preset("convolutional").config, budget, size)
     assert abs(size(sized) / budget - 1) <= 0.02
@@ -64,7 +60,7 @@ def test_a_family_is_sized_for_a_budget(budget: int) -> None:
     assert training_flops(sized, VOCAB, BatchShape(2, 7, 5)) > 0
 
 
-def test_a_family_has_answers_to_what_the_engine_asks() -> None:
+def test_a_family_has_answers_to_what_the_engine_asks():
     config = get_preset("convolutional").config
     assert config.limits() == Limits()
     sizes = {"dim": 128, "embed_dim": 128, "num_layers": 4, "dropout": 0.3}
@@ -75,49 +71,49 @@ def test_a_family_has_answers_to_what_the_engine_asks() -> None:
         build(config, vocab_size=VOCAB, pad_id=0, seed=0, source_vocab_size=5)
 
 
-def test_a_bias_of_another_shape_is_an_error_even_where_it_would_fit() -> None:
+def test_a_bias_of_another_shape_is_an_error_even_where_it_would_fit():
     position = POSITIONS["kerple"](3)
     layer, x = MultiHeadAttention(12, num_heads=3, position=position), torch.randn(3, 5, 12)
     positions = torch.arange(5).expand(3, 5)
     layer(x, positions=positions)
-    position.bias = lambda queries, keys: torch.zeros(3, 5, 5)  # type: ignore[method-assign]  # [b i j] for [b h i j]
+    position.bias = lambda queries, keys: torch.zeros(3, 5, 5)  # [b i j] for [b h i j]
     layer(x)  # [h i j]
     with pytest.raises(ValueError, match=r"expected Kerple\.bias to return \[b h i j\] \(3, 3, 5, 5\) .*, got"):
         layer(x, positions=positions)
-    position.rotate = lambda x, positions: x[..., :1]  # type: ignore[method-assign]  # as wrong
+    position.rotate = lambda x, positions: x[..., :1]
     with pytest.raises(ValueError, match=r"expected Kerple\.rotate to keep \(3, 3, 5, 4\), got \(3, 3, 5, 1\)"):
         layer(x)
 
 
-def test_a_position_that_is_added_can_be_a_plugin() -> None:
+def test_a_position_that_is_added_can_be_a_plugin():
     class Rows(EmbeddingPosition):
-        def __init__(self, dim: int) -> None:
+        def __init__(self, dim):
             super().__init__()
             self.dim = dim
 
-        def forward(self, positions: Tensor) -> Tensor:
+        def forward(self, positions):
             return torch.zeros(self.dim)
 
     register.position("rows")(Rows)
     stack = {"encoder.position": "rows", "decoder.position": "none"}
     model = build(override(get_preset("transformer").config, stack), vocab_size=11, pad_id=0, seed=0)
-    assert isinstance(model.encoder.embed.position, Rows)  # type: ignore[union-attr]  # an encoder-decoder
+    assert isinstance(model.encoder.embed.position, Rows)
     source = torch.tensor([[3, 4]])
     with pytest.raises(ValueError, match=r"Rows: expected a vector of width 96 for each of the positions \(2,\), got"):
         model(source, source, source_mask=source > 0)
 
 
-def test_a_constructor_is_handed_what_it_names_and_told_what_there_is() -> None:
+def test_a_constructor_is_handed_what_it_names_and_told_what_there_is():
     class Wide(Score):
-        def __init__(self, key_dim: int, *, max_length: int, times: int = 2) -> None:
+        def __init__(self, key_dim, *, max_length, times=2):
             super().__init__()
             self.sizes = (key_dim, max_length, times)
 
-        def forward(self, query: Tensor, key: Tensor) -> Tensor:
+        def forward(self, query, key):
             return query.new_zeros(*query.shape[:3], key.shape[2])
 
     class Odd(Wide):
-        def __init__(self, colour: str) -> None:
+        def __init__(self, colour):
             super().__init__(1, max_length=1)
 
     register.score("wide")(Wide)
@@ -127,7 +123,7 @@ def test_a_constructor_is_handed_what_it_names_and_told_what_there_is() -> None:
         make_score("odd", 3, 5)
 
 
-def test_a_family_whose_model_does_not_follow_the_protocol_is_refused_when_it_is_built() -> None:
+def test_a_family_whose_model_does_not_follow_the_protocol_is_refused_when_it_is_built():
     unfinished = type("Unfinished", (Seq2Seq,), {"encode": lambda self, source, source_mask: Memory()})()
     for model, message in (
         (torch.nn.Linear(2, 3), r"Config\.build: expected a Seq2Seq, got Linear"),
@@ -140,13 +136,13 @@ def test_a_family_whose_model_does_not_follow_the_protocol_is_refused_when_it_is
         unfinished.start(Memory())
 
 
-def test_a_parameter_without_axes_is_measured() -> None:
+def test_a_parameter_without_axes_is_measured():
     class Sharpened(Score):
-        def __init__(self) -> None:
+        def __init__(self):
             super().__init__()
             self.sharpness = torch.nn.Parameter(torch.ones(()))
 
-        def forward(self, query: Tensor, key: Tensor) -> Tensor:
+        def forward(self, query, key):
             return self.sharpness * (query @ key.transpose(-2, -1))
 
     register.score("sharpened")(Sharpened)
@@ -154,13 +150,13 @@ def test_a_parameter_without_axes_is_measured() -> None:
     assert by_blocking(model, torch.tensor([5, 6, 2]), torch.tensor([1, 7])).shape == (2, 3)
 
 
-def test_an_attention_gets_every_setting_that_it_takes(plugins: Plugins) -> None:
+def test_an_attention_gets_every_setting_that_it_takes(plugins):
     settings = {"num_kv_heads": 1, "qk_norm": True, "score": "cosine", "normalize": "relu", "attention_dropout": 0.25}
     config = override(
         get_preset("transformer-rope").config,
         {f"decoder.{name}": value for name, value in (settings | {"attention": "gated"}).items()},
     )
-    block: Any = build(config, vocab_size=11).decoder.layers[0]  # type: ignore[union-attr]  # an encoder-decoder
+    block = build(config, vocab_size=11).decoder.layers[0]
     for layer in (block.self_attn, block.cross_attn):
         assert isinstance(layer, ATTENTIONS["gated"])
         assert (layer.num_kv_heads, layer.dropout) == (1, 0.25)
@@ -173,13 +169,13 @@ def test_an_attention_gets_every_setting_that_it_takes(plugins: Plugins) -> None
     assert used == {"gated_attention", "cosine_score", "relu_normalizer"}
 
 
-def test_a_setting_that_an_attention_does_not_take_is_refused() -> None:
+def test_a_setting_that_an_attention_does_not_take_is_refused():
     class Narrow(MultiHeadAttention):
-        def __init__(self, query_dim: int, context_dim: int | None, *, num_heads: int, dropout: float) -> None:
+        def __init__(self, query_dim, context_dim, *, num_heads, dropout):
             super().__init__(query_dim, context_dim, num_heads=num_heads, dropout=dropout)
 
         @classmethod
-        def takes_position(cls, kind: type[Position]) -> bool:
+        def takes_position(cls, kind):
             return not issubclass(kind, AttentionPosition)
 
     register.attention("narrow")(Narrow)
@@ -198,7 +194,7 @@ def test_a_setting_that_an_attention_does_not_take_is_refused() -> None:
 
 
 @pytest.mark.parametrize("variant", ["convolutional", "decoder-only prefix cosine kerple", "decoder-only gated hybrid"])
-def test_a_run_is_kept_loaded_and_gone_on_with(zoo: Zoo, variant: str, tmp_path: Path, monkeypatch: Any) -> None:
+def test_a_run_is_kept_loaded_and_gone_on_with(zoo, variant, tmp_path, monkeypatch):
     monkeypatch.setitem(training_parts.MODELS, variant, zoo.variants[variant])
     whole = TrainingConfig(epochs=2, batch_size=8, lr=0.01)
     run = training_parts.fit_small(tmp_path / "whole", whole, model=variant)

@@ -4,14 +4,13 @@ import json
 from pathlib import Path
 
 import pytest
-from small_runs import Cli
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("isolated")]
 FILE = Path(__file__).with_name("newcomer.py")
 
 
-def test_eight_plugins_from_the_documentation_work(cli: Cli, tmp_path: Path) -> None:
-    def call(*words: object) -> str:
+def test_eight_plugins_from_the_documentation_work(cli, tmp_path):
+    def call(*words):
         done = cli("--plugin", FILE, *words)
         assert done.code == 0, done.err
         return done.out + done.err
@@ -34,7 +33,7 @@ def test_eight_plugins_from_the_documentation_work(cli: Cli, tmp_path: Path) -> 
     assert "claims.html" in call("claims", "run", "larger-sums", "--jobs", 1, "--out", tmp_path / "claims")
 
 
-def test_a_family_from_the_documentation_is_exported(cli: Cli, tmp_path: Path) -> None:
+def test_a_family_from_the_documentation_is_exported(cli, tmp_path):
     run, plugin = tmp_path / "run", ("--plugin", FILE)
     assert cli(*plugin, "train", "doubling", "--model", "bag", "--max-steps", 1, "--out", run).code == 0
     assert f"try: selfattn --plugin {FILE} predict" in cli(*plugin, "export", run, "--to", "onnx").err

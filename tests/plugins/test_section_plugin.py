@@ -1,7 +1,5 @@
 """A report section as a plugin: all three renderers show it in its place."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 
@@ -15,30 +13,30 @@ from selfattn.report.blocks import HeatMap, Outputs, contents
 from selfattn.report.html import html_of
 from selfattn.report.text import markdown_of
 from selfattn.report.write import document, write_report
-from selfattn.results.record import Record, read_record, record_from_dict
+from selfattn.results.record import read_record, record_from_dict
 from selfattn.words.messages import phrase
 
 FILE = Path(__file__).with_name("seed_spread.py")
 
 
 @pytest.fixture(autouse=True)
-def _section(isolated: None) -> None:
+def _section(isolated):
     load_plugin(str(FILE))
 
 
 @pytest.fixture
-def record() -> Record:
+def record():
     return read("rich")
 
 
-def test_it_stands_where_it_asks_to(record: Record) -> None:
+def test_it_stands_where_it_asks_to(record):
     keys = [part.key for part in contents(record)]
     assert keys[keys.index("cost") + 1] == "seed spread"
     assert [part.key for part in contents(record) if part.is_plugin] == ["seed spread"]
 
 
 @pytest.mark.parametrize(("lang", "title"), [("en", "Seed by seed"), ("ko", "시드별 결과")])
-def test_every_form_shows_table_and_chart(record: Record, lang: str, title: str) -> None:
+def test_every_form_shows_table_and_chart(record, lang, title):
     html = html_of(document(record), lang)
     assert re.search(rf'<a href="#seed-spread"><span data-w="\d+">{title}</span></a>', html)
     section = html[html.index('<section aria-labelledby="seed-spread">') :].partition("</section>")[0]
@@ -60,7 +58,7 @@ def test_every_form_shows_table_and_chart(record: Record, lang: str, title: str)
         assert model.name in printed_section
 
 
-def test_it_is_left_out_where_it_has_nothing_to_show() -> None:
+def test_it_is_left_out_where_it_has_nothing_to_show():
     data = report_records.dates()
     for model in data["models"]:
         del model["metrics"]["exact_match"]["runs"]
@@ -69,7 +67,7 @@ def test_it_is_left_out_where_it_has_nothing_to_show() -> None:
     assert "Seed by seed" not in printed(bare) + markdown_of(document(bare)) + html_of(document(bare))
 
 
-def test_a_section_that_breaks_loses_no_results(record: Record, tmp_path: Path) -> None:
+def test_a_section_that_breaks_loses_no_results(record, tmp_path):
     parts = {"title": phrase(en="Broken"), "blocks": lambda self, record: 1 / 0}
     register.section("broken")(type("Broken", (), parts))
     with pytest.raises(UserError, match=r"section 'broken': shows nothing \(ZeroDivisionError: division by zero\)"):
@@ -77,19 +75,19 @@ def test_a_section_that_breaks_loses_no_results(record: Record, tmp_path: Path) 
     assert read_record(tmp_path / "results.json").models == record.models
 
 
-def test_a_section_after_one_that_is_not_there_is_refused(record: Record) -> None:
+def test_a_section_after_one_that_is_not_there_is_refused(record):
     parts = {"title": phrase(en="Lost"), "after": "costs", "blocks": lambda self, record: ()}
     register.section("lost")(type("Lost", (), parts))
     with pytest.raises(UserError, match="section 'lost': after = 'costs' is no section; choose one of"):
         contents(record)
 
 
-def test_a_section_draws_a_heat_map(record: Record, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_section_draws_a_heat_map(record, tmp_path, capsys):
     @register.section("lengths")
     class Lengths:
         title = phrase(en="Lengths")
 
-        def blocks(self, record: Record, outputs: Outputs) -> tuple[HeatMap]:
+        def blocks(self, record, outputs):
             values = tuple(tuple(len(text) / 10 for text in runs[0]) for runs in outputs.by_model.values())
             return (HeatMap("lengths", phrase(en="Lengths"), tuple(outputs.by_model), outputs.sources, values),)
 
@@ -102,7 +100,7 @@ def test_a_section_draws_a_heat_map(record: Record, tmp_path: Path, capsys: pyte
     assert "lengths" not in [part.key for part in contents(record)]
 
 
-def test_the_page_on_plugins_lists_the_sections() -> None:
+def test_the_page_on_plugins_lists_the_sections():
     page = (Path(__file__).parents[2] / "docs" / "how-to" / "extend.md").read_text(encoding="utf-8")
     builtin = [key for key in SECTIONS if SECTIONS[key].__module__.startswith("selfattn.")]
     assert [key for key in builtin if f"`{key}`" not in page] == []

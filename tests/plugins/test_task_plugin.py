@@ -1,12 +1,10 @@
 """Tasks as plugins: splits and options of one that draws its pairs; one whose three files are given."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from selfattn.cli.main import main
-from selfattn.data.splits import Splits
 from selfattn.errors import SettingError, UserError
 from selfattn.registry import TASKS, load_plugin
 from selfattn.runs.evaluate import evaluate_run
@@ -18,13 +16,13 @@ HERE = Path(__file__).parent
 
 
 @pytest.fixture
-def reversal(isolated: None) -> Any:
+def reversal(isolated):
     load_plugin(str(HERE / "reversal_task.py"))
     return TASKS["reversal"]
 
 
-def test_its_parts_share_no_word_and_never_change(reversal: Any) -> None:
-    splits: Splits = reversal(longest=4).splits(seed=3)
+def test_its_parts_share_no_word_and_never_change(reversal):
+    splits = reversal(longest=4).splits(seed=3)
     train, valid, test = splits.train(0, 500), splits.validation(40), splits.test(40)
     sources = [{pair.source for pair in part} for part in (train, valid, test)]
     assert not sources[0] & sources[1]
@@ -42,14 +40,14 @@ def test_its_parts_share_no_word_and_never_change(reversal: Any) -> None:
         reversal(letters="a", longest=3).splits(0).test(1)
 
 
-def test_its_options_are_checked(reversal: Any) -> None:
+def test_its_options_are_checked(reversal):
     with pytest.raises(SettingError, match="`longest`: expected at least 3 letters, got 1"):
         reversal(longest=1)
     with pytest.raises(SettingError, match="`shorted`: there is no such setting here; did you mean `shortest`"):
         reversal(shorted=1)
 
 
-def test_its_three_files_are_trained_and_tested_on(tmp_path: Path) -> None:
+def test_its_three_files_are_trained_and_tested_on(tmp_path):
     for part, numbers in (("train", range(100, 200)), ("dev", range(200, 220)), ("test", range(300, 330))):
         lines = [f"{n}\t{' '.join(f'<{digit}>' for digit in str(n))}\n" for n in numbers]
         (tmp_path / f"xyz_{part}.tsv").write_text("".join(lines), "utf-8")

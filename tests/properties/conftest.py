@@ -12,7 +12,7 @@ from selfattn.models.families import DecoderOnlyConfig
 __all__ = ["plugins", "state_variant", "variant"]
 
 
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+def pytest_generate_tests(metafunc):
     if "variant" in metafunc.fixturenames:
         metafunc.parametrize("variant", [*VARIANTS, *MODELS], indirect=True)
     if "state_variant" in metafunc.fixturenames:
@@ -23,5 +23,5 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 @pytest.fixture(scope="session")
-def zoo() -> Zoo:
+def zoo():
     return Zoo(Made(VARIANTS))

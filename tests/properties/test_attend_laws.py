@@ -10,13 +10,12 @@ import copy
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import hypothesis.strategies as st
 import pytest
 import torch
 from hypothesis import given
-from torch import Tensor, nn
+from torch import Tensor
 
 from selfattn.attention import Additive, Concat, Normalizer, Score, attend, causal_mask, make_normalizer, make_score
 
@@ -35,17 +34,17 @@ class Law:
     need_weights: bool
     close: Callable[[Tensor, Tensor], None]
 
-    def call(self, *, placeless: bool = False, **options: Any) -> Call:
+    def call(self, *, placeless=False, **options):
         """Draw a call; placeless: without the score that reads the number of a key."""
         scores = [name for name in self.scores if not placeless or name != "location"]
         return self.data.draw(calls(scores, **options))
 
-    def run(self, call: Call) -> Result:
+    def run(self, call):
         return run(call, self.need_weights)
 
 
-def law(test: Callable[[Law], None]) -> Any:
-    def held(data: st.DataObject, kind: str, path: str, close: Callable[[Tensor, Tensor], None]) -> None:
+def law(test):
+    def held(data, kind, path, close):
         test(Law(data, KINDS[kind], PATHS[path], close))
 
     held.__name__ = test.__name__
@@ -76,10 +75,10 @@ class Call:
     output_grad: Tensor
 
     @property
-    def group(self) -> int:
+    def group(self):
         return self.query.shape[1] // self.key.shape[1]
 
-    def allowed(self) -> Tensor:
+    def allowed(self):
         """Which query may see which key, ``[b h i j]``, said once more and in other words than the library's."""
         (b, h, i, _), j = self.query.shape, self.key.shape[2]
         allowed = torch.ones(b, h, i, j, dtype=torch.bool)
@@ -89,7 +88,7 @@ class Call:
             allowed &= torch.arange(j) - j <= torch.arange(i)[:, None] - i
         return allowed
 
-    def allowed_by_key_head(self) -> Tensor:
+    def allowed_by_key_head(self):
         """The same ``[b g j]``: does any query of the group see this key?"""
         return self.allowed().unflatten(1, (-1, self.group)).any(dim=(2, 3))
 
@@ -101,7 +100,7 @@ class Result:
     gradients: dict[str, Tensor]
 
 
-def result_of(call: Call, leaves: dict[str, Tensor], parts: list[nn.Module], output: Tensor, weights: Any) -> Result:
+def result_of(call, leaves, parts, output, weights):
     for part in parts:
         leaves |= dict(part.named_parameters())
     gradients = torch.autograd.grad(output, list(leaves.values()), call.output_grad.to(output), allow_unused=True)
@@ -109,19 +108,19 @@ def result_of(call: Call, leaves: dict[str, Tensor], parts: list[nn.Module], out
     return Result(output.detach(), None if weights is None else weights.detach(), found)
 
 
-def leaves_of(call: Call, dtype: torch.dtype) -> dict[str, Tensor]:
+def leaves_of(call, dtype):
     names = ["query", "key", "value"] + ["bias"] * (call.bias is not None)
     return {name: getattr(call, name).to(dtype, copy=True).requires_grad_() for name in names}
 
 
-def run(call: Call, need_weights: bool) -> Result:
+def run(call, need_weights):
     leaves = leaves_of(call, call.query.dtype)
-    parts: dict[str, Any] = {"score": call.score, "normalize": call.normalize}
+    parts = {"score": call.score, "normalize": call.normalize}
     attended = attend(**leaves, **parts, mask=call.mask, causal=call.causal, need_weights=need_weights)
     return result_of(call, leaves, [*parts.values()], attended.output, attended.weights)
 
 
-def weights_by_hand(name: str, scores: Tensor, sink: Tensor) -> Tensor:
+def weights_by_hand(name, scores, sink):
     """The weights of one query that sees all these keys ``[j]``, with their derivatives."""
     powers = scores.exp()
     if name in SMOOTH or not len(scores):
@@ -141,7 +140,7 @@ def weights_by_hand(name: str, scores: Tensor, sink: Tensor) -> Tensor:
     return weights + jacobian @ (scores - scores.detach())
 
 
-def by_hand(call: Call) -> Result:
+def by_hand(call):
     """The definition, query by query, in float64: scores of the keys that it may see, weights, weighted sum."""
     leaves = leaves_of(call, torch.float64)
     score, normalize = copy.deepcopy(call.score).double(), copy.deepcopy(call.normalize).double()
@@ -161,17 +160,17 @@ def by_hand(call: Call) -> Result:
 
 
 @st.composite
-def calls(draw: st.DrawFn, scores: list[str], masked: bool | None = None, causal: bool | None = None) -> Call:
+def calls(draw, scores, masked=None, causal=None):
     b, g, group = (draw(st.integers(1, most)) for most in (3, 2, 3))
     i, j, e, c = (draw(st.integers(1, most)) for most in (5, 6, 4, 4))
     h = g * group
     dtype = draw(st.sampled_from(DTYPES))
     random = torch.Generator().manual_seed(draw(st.integers(0, 2**32)))
 
-    def normal(*shape: int) -> Tensor:
+    def normal(*shape):
         return (0.7 * torch.randn(shape, generator=random)).to(dtype)
 
-    def some_shape() -> tuple[int, ...]:
+    def some_shape():
         whole = [draw(st.booleans()) for _ in range(4)]
         shape = [size if keep else 1 for size, keep in zip((b, h, i, j), whole, strict=True)]
         return tuple(shape[next((k for k, keep in enumerate(whole) if keep), 4) :])  # leading ones left out
@@ -202,7 +201,7 @@ def calls(draw: st.DrawFn, scores: list[str], masked: bool | None = None, causal
     )
 
 
-def same_bits(actual: Result, expected: Result) -> None:
+def same_bits(actual, expected):
     assert torch.equal(actual.output, expected.output)
     if expected.weights is not None:
         assert torch.equal(actual.weights, expected.weights)
@@ -211,20 +210,20 @@ def same_bits(actual: Result, expected: Result) -> None:
         assert torch.equal(actual.gradients[name], gradient), name
 
 
-def as_close(close: Callable[[Tensor, Tensor], None], actual: Result, expected: Result) -> None:
+def as_close(close, actual, expected):
     close(actual.output, expected.output.to(actual.output.dtype))
     for name, gradient in actual.gradients.items():
         close(gradient, expected.gradients[name].to(gradient.dtype))
 
 
-def put(tensor: Tensor, where: Tensor, values: list[float]) -> Tensor:
+def put(tensor, where, values):
     """Overwrite the vectors where ``where`` is True, with the values in turn."""
     filled = torch.tensor(values, dtype=torch.float64).repeat(math.ceil(tensor.numel() / len(values)))[: tensor.numel()]
     return torch.where(where.unsqueeze(-1), filled.reshape(tensor.shape).to(tensor.dtype), tensor)
 
 
 @law
-def test_law_2_each_path_is_the_definition(law: Law) -> None:
+def test_law_2_each_path_is_the_definition(law):
     call = law.call()
     actual, expected = law.run(call), by_hand(call)
     as_close(law.close, actual, expected)
@@ -237,9 +236,7 @@ def test_law_2_each_path_is_the_definition(law: Law) -> None:
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize(("i", "j"), [(67, 67), (1, 601), (3, 1103), (131, 37), (600, 600)])
-def test_law_2_over_several_blocks_of_the_kernel(
-    i: int, j: int, masked: bool, causal: bool, dtype: torch.dtype, normalize: str, close: Callable[..., None]
-) -> None:
+def test_law_2_over_several_blocks_of_the_kernel(i, j, masked, causal, dtype, normalize, close):
     # The CPU kernel goes through 512 keys at a time; here a first block may be hidden whole from a query.
     query, key, value, grad = (0.7 * torch.randn(1, 2, n, 8).to(dtype) for n in (i, j, j, i))
     mask = None
@@ -253,7 +250,7 @@ def test_law_2_over_several_blocks_of_the_kernel(
 
 
 @law
-def test_law_4_rows_that_see_nothing_are_zero_and_gradients_finite(law: Law) -> None:
+def test_law_4_rows_that_see_nothing_are_zero_and_gradients_finite(law):
     call = law.call(masked=True)
     rows = torch.tensor([law.data.draw(st.booleans()) for _ in range(call.query.shape[2])])
     call = replace(call, mask=call.mask & ~rows[:, None])
@@ -265,7 +262,7 @@ def test_law_4_rows_that_see_nothing_are_zero_and_gradients_finite(law: Law) -> 
 
 
 @law
-def test_law_5_a_finite_value_is_felt_by_those_alone_who_may_see_it(law: Law) -> None:
+def test_law_5_a_finite_value_is_felt_by_those_alone_who_may_see_it(law):
     call, draw = law.call(), law.data.draw
     b, g, j = (draw(st.integers(0, size - 1)) for size in call.key.shape[:3])
     if draw(st.booleans()):  # most keys are seen by some and hidden from others
@@ -292,7 +289,7 @@ def test_law_5_a_finite_value_is_felt_by_those_alone_who_may_see_it(law: Law) ->
 
 
 @law
-def test_law_5_not_even_nan_is_felt_where_nobody_looks(law: Law) -> None:
+def test_law_5_not_even_nan_is_felt_where_nobody_looks(law):
     call, draw = law.call(masked=True), law.data.draw
     (b, g, j, _), i = call.key.shape, call.query.shape[2]
     padding = torch.tensor([[draw(st.booleans()) for _ in range(j)] for _ in range(b)])
@@ -309,7 +306,7 @@ def test_law_5_not_even_nan_is_felt_where_nobody_looks(law: Law) -> None:
 
 
 @law
-def test_law_5_a_finite_bias_on_a_masked_pair(law: Law) -> None:
+def test_law_5_a_finite_bias_on_a_masked_pair(law):
     call = law.call()
     bias = torch.randn(call.allowed().shape).to(call.query.dtype)
     loud = torch.where(call.allowed(), bias, HUGE[call.query.dtype])
@@ -317,7 +314,7 @@ def test_law_5_a_finite_bias_on_a_masked_pair(law: Law) -> None:
 
 
 @law
-def test_law_6_causal_is_the_mask_that_lets_the_last_query_see_every_key(law: Law) -> None:
+def test_law_6_causal_is_the_mask_that_lets_the_last_query_see_every_key(law):
     call = law.call(causal=True)
     i, j = call.query.shape[2], call.key.shape[2]
     by_hand = torch.tensor([[key - (j - 1) <= query - (i - 1) for key in range(j)] for query in range(i)])
@@ -328,13 +325,13 @@ def test_law_6_causal_is_the_mask_that_lets_the_last_query_see_every_key(law: La
 
 
 @law
-def test_law_6_the_last_queries_of_a_text_get_what_they_get_in_the_whole_text(law: Law) -> None:
+def test_law_6_the_last_queries_of_a_text_get_what_they_get_in_the_whole_text(law):
     call = law.call(causal=True, masked=False)
     j = call.key.shape[2]
     query = torch.randn(*call.query.shape[:2], j, call.query.shape[3]).to(call.query.dtype)
     bias = None if call.bias is None else torch.randn(j, j).to(call.query.dtype)
     last = law.data.draw(st.integers(1, j))
-    options: dict[str, Any] = {"score": call.score, "normalize": call.normalize}
+    options = {"score": call.score, "normalize": call.normalize}
     options |= {"causal": True, "need_weights": law.need_weights}
     whole = attend(query, call.key, call.value, bias=bias, **options)
     part = attend(query[:, :, -last:], call.key, call.value, bias=None if bias is None else bias[-last:], **options)
@@ -344,7 +341,7 @@ def test_law_6_the_last_queries_of_a_text_get_what_they_get_in_the_whole_text(la
 
 
 @law
-def test_law_7_neighbours_are_not_felt(law: Law) -> None:
+def test_law_7_neighbours_are_not_felt(law):
     call, changed = law.call(), {}
     row = law.data.draw(st.integers(0, call.query.shape[0] - 1))
     other = torch.arange(call.query.shape[0]) != row
@@ -359,13 +356,13 @@ def test_law_7_neighbours_are_not_felt(law: Law) -> None:
 
 
 @law
-def test_law_7_padding(law: Law) -> None:
+def test_law_7_padding(law):
     call = law.call(placeless=True, causal=False)
     full, j = call.allowed(), call.key.shape[2]
     more = law.data.draw(st.integers(1, 9))
     bias = None if call.bias is None else call.bias.expand(full.shape)
 
-    def padded(x: Tensor, axis: int, fill: float) -> Tensor:
+    def padded(x, axis, fill):
         shape = list(x.shape)
         shape[axis] = more
         return torch.cat([x, torch.full(shape, fill).to(x.dtype)], dim=axis)
@@ -380,7 +377,7 @@ def test_law_7_padding(law: Law) -> None:
 
 
 @law
-def test_law_8_the_order_of_the_keys_is_not_felt_and_that_of_the_queries_is_kept(law: Law) -> None:
+def test_law_8_the_order_of_the_keys_is_not_felt_and_that_of_the_queries_is_kept(law):
     call = law.call(placeless=True, causal=False)
     full = call.allowed()
     rows, columns = (torch.tensor(law.data.draw(st.permutations(range(size)))) for size in full.shape[2:])

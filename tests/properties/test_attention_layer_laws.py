@@ -2,9 +2,7 @@
 
 import copy
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import hypothesis.strategies as st
 import pytest
@@ -13,18 +11,16 @@ from hypothesis import given
 from torch import Tensor
 
 from selfattn import registry
-from selfattn.attention import Alibi, AttentionPosition, MultiHeadAttention, RelativeBias, Rotary, key_mask, make_score
+from selfattn.attention import Alibi, MultiHeadAttention, RelativeBias, Rotary, key_mask, make_score
 from selfattn.attention.cache import Cache
 
 pytestmark = pytest.mark.usefixtures("plugins")
 
-Close = Callable[[Tensor, Tensor], None]
-Positions, Data = tuple[str | None, ...], st.DataObject
 
 both_paths = pytest.mark.parametrize("need_weights", [False, True], ids=["fused", "reference"])
 WIDTH = 4  # of a head
 
-POSITIONS: dict[str, Callable[[int], AttentionPosition]] = {
+POSITIONS = {
     "rotary": lambda num_heads: Rotary(WIDTH),
     "alibi": Alibi,
     "relative": lambda num_heads: RelativeBias(num_heads, num_buckets=8, max_distance=6),
@@ -35,7 +31,7 @@ PLUGIN = (None, "kerple")
 both_kinds = pytest.mark.parametrize("positions", [BUILT_IN, PLUGIN], ids=["built-in", "plugin"])
 
 
-def law(test: Callable[..., None]) -> Any:
+def law(test):
     """Hold layers that are drawn to a law, on both paths, with built-in positions and a plugin's."""
     return both_kinds(both_paths(given(data=st.data())(test)))
 
@@ -48,7 +44,7 @@ class Case:
 
 
 @st.composite
-def cases(draw: st.DrawFn, positions: Positions = (None,)) -> Case:
+def cases(draw, positions=(None,)):
     num_kv_heads, group = draw(st.integers(1, 2)), draw(st.integers(1, 3))
     num_heads = num_kv_heads * group
     position = draw(st.sampled_from(positions))
@@ -66,7 +62,7 @@ def cases(draw: st.DrawFn, positions: Positions = (None,)) -> Case:
     return Case(layer.double(), torch.randn(b, i, num_heads * WIDTH).double(), torch.randn(b, j, 6).double())
 
 
-def over_itself(case: Case) -> Case:
+def over_itself(case):
     """The same heads over a context as wide as the queries: self-attention."""
     layer, old = copy.deepcopy(case.layer), case.layer
     for name in ("k_proj", "v_proj"):
@@ -75,14 +71,14 @@ def over_itself(case: Case) -> Case:
     return replace(case, layer=layer)
 
 
-def gradients(layer: MultiHeadAttention, output: Tensor, grad: Tensor, *inputs: Tensor) -> list[Tensor]:
+def gradients(layer, output, grad, *inputs):
     leaves = [*inputs, *layer.parameters()]
     found = torch.autograd.grad(output, leaves, grad, allow_unused=True)
     return [torch.zeros_like(leaf) if one is None else one for leaf, one in zip(leaves, found, strict=True)]
 
 
 @given(case=cases())
-def test_weights_can_always_be_had_and_change_nothing(case: Case, close: Close) -> None:
+def test_weights_can_always_be_had_and_change_nothing(case, close):
     (output, none), (with_weights, weights) = (
         case.layer(case.x, case.context, need_weights=wanted) for wanted in (False, True)
     )
@@ -96,7 +92,7 @@ def test_weights_can_always_be_had_and_change_nothing(case: Case, close: Close) 
 
 @both_paths
 @given(case=cases())
-def test_a_context_projected_once_is_the_context(case: Case, need_weights: bool) -> None:
+def test_a_context_projected_once_is_the_context(case, need_weights):
     made = case.layer.project_context(case.context)
     for _ in range(2):  # nothing is used up
         ours = case.layer(case.x, made, need_weights=need_weights)
@@ -105,7 +101,7 @@ def test_a_context_projected_once_is_the_context(case: Case, need_weights: bool)
 
 @both_paths
 @given(case=cases(), data=st.data())
-def test_law_5_nan_in_the_padding_reaches_no_gradient_of_a_weight(case: Case, need_weights: bool, data: Data) -> None:
+def test_law_5_nan_in_the_padding_reaches_no_gradient_of_a_weight(case, need_weights, data):
     (b, j, _), i = case.context.shape, case.x.shape[1]
     padding = torch.tensor([[data.draw(st.booleans()) for _ in range(j)] for _ in range(b)])
     blind = torch.tensor([[data.draw(st.booleans()) for _ in range(i)] for _ in range(b)])
@@ -114,7 +110,7 @@ def test_law_5_nan_in_the_padding_reaches_no_gradient_of_a_weight(case: Case, ne
     value = data.draw(st.sampled_from([math.nan, math.inf, -math.inf]))
     grad = torch.randn(case.x.shape).double()
 
-    def run(fill: float) -> tuple[Tensor, list[Tensor]]:
+    def run(fill):
         x = case.x.masked_fill(blind.unsqueeze(-1), fill).requires_grad_()
         context = case.context.masked_fill(padding.unsqueeze(-1), fill).requires_grad_()
         output = case.layer(x, context, mask=mask, need_weights=need_weights).output
@@ -127,11 +123,11 @@ def test_law_5_nan_in_the_padding_reaches_no_gradient_of_a_weight(case: Case, ne
 
 
 @law
-def test_law_6_a_text_read_in_parts(data: Data, positions: Positions, need_weights: bool, close: Close) -> None:
+def test_law_6_a_text_read_in_parts(data, positions, need_weights, close):
     case = data.draw(cases(positions).map(over_itself))
     layer, x = case.layer, case.x
     whole = layer(x, causal=True, need_weights=need_weights)
-    cache: Cache | None = None
+    cache = None
     start, i = 0, x.shape[1]
     while start < i:
         end = data.draw(st.integers(start + 1, i))
@@ -146,7 +142,7 @@ def test_law_6_a_text_read_in_parts(data: Data, positions: Positions, need_weigh
 
 
 @law
-def test_law_7_neighbours_and_padding(data: Data, positions: Positions, need_weights: bool, close: Close) -> None:
+def test_law_7_neighbours_and_padding(data, positions, need_weights, close):
     case = data.draw(cases(positions).map(over_itself))
     layer, (b, i, _) = case.layer, case.x.shape
     lengths = torch.tensor([data.draw(st.integers(1, i)) for _ in range(b)])
@@ -164,7 +160,7 @@ def test_law_7_neighbours_and_padding(data: Data, positions: Positions, need_wei
 
 
 @law
-def test_law_8_a_text_permuted(data: Data, positions: Positions, need_weights: bool, close: Close) -> None:
+def test_law_8_a_text_permuted(data, positions, need_weights, close):
     """Permuting a text with its positions permutes the output."""
     case = data.draw(cases(positions).map(over_itself))
     i = case.x.shape[1]

@@ -1,11 +1,8 @@
 """Law 9: compiled, exported, and under torch.func, everything gives the same numbers."""
 
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 from zoo import shrink
 
 from selfattn.attention import Alibi, MultiHeadAttention, RelativeBias, Rotary
@@ -13,12 +10,12 @@ from selfattn.layers import FeedForward, TransformerBlock
 from selfattn.models.build import build
 from selfattn.models.families import PRESETS, get_preset
 
-POSITIONS: dict[str, Any] = {"none": None, "rotary": Rotary(4), "alibi": Alibi(2), "t5": RelativeBias(2)}
+POSITIONS = {"none": None, "rotary": Rotary(4), "alibi": Alibi(2), "t5": RelativeBias(2)}
 NORMALIZERS = ["softmax1", "softmax_sink", "sparsemax", "entmax15", "sigmoid"]
 few_positions = [name if name == "rotary" else pytest.param(name, marks=pytest.mark.slow) for name in POSITIONS]
 
 
-def layer_of(part: str) -> MultiHeadAttention:
+def layer_of(part):
     settings = {"position": POSITIONS[part]} if part in POSITIONS else {"normalize": part}
     layer = MultiHeadAttention(8, num_heads=2, **settings).eval()
     with torch.no_grad():
@@ -28,16 +25,16 @@ def layer_of(part: str) -> MultiHeadAttention:
 
 
 class Causal(nn.Module):
-    def __init__(self, layer: MultiHeadAttention) -> None:
+    def __init__(self, layer):
         super().__init__()
         self.layer = layer
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x):
         return self.layer(x, causal=True).output
 
 
 @pytest.mark.parametrize("part", [*few_positions, *NORMALIZERS])
-def test_a_layer_compiles_to_one_graph_for_any_length(part: str) -> None:
+def test_a_layer_compiles_to_one_graph_for_any_length(part):
     torch.compiler.reset()
     layer = layer_of(part)
     compiled = torch.compile(layer, fullgraph=True, backend="eager")
@@ -47,7 +44,7 @@ def test_a_layer_compiles_to_one_graph_for_any_length(part: str) -> None:
         torch.testing.assert_close(compiled(x, mask=mask).output, layer(x, mask=mask).output)
 
 
-def test_a_block_compiles_to_one_graph() -> None:
+def test_a_block_compiles_to_one_graph():
     torch.compiler.reset()
     block = TransformerBlock(8, self_attn=MultiHeadAttention(8, num_heads=2), feed_forward=FeedForward(8, 5)).eval()
     compiled, x = torch.compile(block, fullgraph=True, backend="eager"), torch.randn(2, 3, 8)
@@ -57,7 +54,7 @@ def test_a_block_compiles_to_one_graph() -> None:
 
 
 @pytest.mark.parametrize("position", few_positions)
-def test_a_layer_is_exported_for_any_length(position: str) -> None:
+def test_a_layer_is_exported_for_any_length(position):
     model, dynamic = Causal(layer_of(position)), {0: torch.export.Dim.DYNAMIC, 1: torch.export.Dim.DYNAMIC}
     program = torch.export.export(model, (torch.randn(2, 5, 8),), dynamic_shapes=(dynamic,)).module()
     for sizes in ((3, 7), (5, 11)):
@@ -68,7 +65,7 @@ def test_a_layer_is_exported_for_any_length(position: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PRESETS.names())
 @torch._dynamo.config.patch(allow_rnn=True)  # pytest's monkeypatch would leave this option hidden afterwards
-def test_a_model_compiles_to_one_graph(name: str) -> None:
+def test_a_model_compiles_to_one_graph(name):
     torch.compiler.reset()
     model = build(shrink(get_preset(name).config), vocab_size=11).eval()
     compiled = torch.compile(model, fullgraph=True, backend="eager")
@@ -79,14 +76,14 @@ def test_a_model_compiles_to_one_graph(name: str) -> None:
         torch.testing.assert_close(actual, model(source, target, source_mask=mask), rtol=1e-4, atol=1e-5)
 
 
-def assert_like_autograd(loss: Callable[[dict[str, Tensor]], Tensor], weights: dict[str, Tensor]) -> None:
+def assert_like_autograd(loss, weights):
     expected = torch.autograd.grad(loss(weights), list(weights.values()), allow_unused=True)
     for gradient, other in zip(torch.func.grad(loss)(weights).values(), expected, strict=True):
         torch.testing.assert_close(gradient, torch.zeros_like(gradient) if other is None else other)
 
 
 @pytest.mark.parametrize("part", [*POSITIONS, *NORMALIZERS])
-def test_torch_func(part: str) -> None:
+def test_torch_func(part):
     layer = layer_of(part)
     x, mask = torch.randn(3, 5, 8), torch.rand(3, 1, 5, 5) < 0.6
 
@@ -94,25 +91,25 @@ def test_torch_func(part: str) -> None:
     torch.testing.assert_close(rows, layer(x, mask=mask).output)
     weights = dict(layer.named_parameters())
 
-    def loss(weights: dict[str, Tensor]) -> Tensor:
+    def loss(weights):
         return torch.func.functional_call(layer, weights, (x,), {"mask": mask}).output.square().sum()
 
     assert_like_autograd(loss, weights)
 
 
 @pytest.mark.parametrize("name", ["transformer", "rnn-attention", "bahdanau-gru"])
-def test_gradients_of_a_model_by_torch_func(name: str) -> None:
+def test_gradients_of_a_model_by_torch_func(name):
     model = build(shrink(get_preset(name).config), vocab_size=11)
     source, target, weights = torch.tensor([[5, 6, 2]]), torch.tensor([[1, 7]]), dict(model.named_parameters())
 
-    def loss(weights: dict[str, Tensor]) -> Tensor:
+    def loss(weights):
         options = {"source_mask": source > 0}
         return torch.func.functional_call(model, weights, (source, target), options).square().sum()
 
     assert_like_autograd(loss, weights)
 
 
-def test_a_model_under_vmap() -> None:
+def test_a_model_under_vmap():
     model = build("transformer", vocab_size=11).eval()
     source, target = torch.randint(3, 11, (3, 5)), torch.randint(3, 11, (3, 4))
     mask = torch.arange(5) < torch.tensor([[5], [3], [2]])

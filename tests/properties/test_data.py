@@ -7,7 +7,6 @@ from datetime import date
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 from unicodedata import is_normalized
 
 import numpy as np
@@ -16,7 +15,7 @@ import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from selfattn.data.batches import Batch, batches, collate
+from selfattn.data.batches import batches, collate
 from selfattn.data.corpus import (
     CleaningOptions,
     Tally,
@@ -33,7 +32,6 @@ from selfattn.data.pairs import Example, Pair, clean_text
 from selfattn.data.phrases import LONGEST, CldrSource, part_of
 from selfattn.data.readers.pairs import PairFiles, read_pairs
 from selfattn.data.readers.rows import BadRecord, RawPair
-from selfattn.data.splits import FiniteSplits, Split
 from selfattn.errors import UserError
 from selfattn.tokenizers.subword import SubwordSettings, SubwordTokenizer
 
@@ -45,14 +43,14 @@ examples_ = st.lists(st.builds(Example, ids, ids), max_size=41)
 bounds = st.tuples(st.none() | st.integers(1, 11), st.none() | st.integers(1, 150)).filter(any)
 
 
-def uncollate(batch: Batch) -> list[Example]:
+def uncollate(batch):
     rows = zip(batch.source, batch.source_mask, batch.target_out, batch.target_mask, strict=True)
     return [Example(s[sm].tolist(), t[tm].tolist()) for s, sm, t, tm in rows]
 
 
 @quick
 @given(examples_.filter(bool), st.integers(0, 3), st.integers(0, 3))
-def test_collate_loses_nothing(examples: list[Example], pad_id: int, bos_id: int) -> None:
+def test_collate_loses_nothing(examples, pad_id, bos_id):
     batch = collate(examples, pad_id, bos_id, range(len(examples)))
     assert uncollate(batch) == examples
     for mask, name in ((batch.source_mask, "source"), (batch.target_mask, "target")):
@@ -68,12 +66,10 @@ def test_collate_loses_nothing(examples: list[Example], pad_id: int, bos_id: int
 
 @quick
 @given(examples_, bounds, st.none() | st.integers(0, 2**32))
-def test_an_epoch_has_every_example_once_within_the_bounds(
-    examples: list[Example], bound: tuple[int | None, int | None], seed: int | None
-) -> None:
+def test_an_epoch_has_every_example_once_within_the_bounds(examples, bound, seed):
     batch_size, max_tokens = bound
 
-    def epoch() -> list[Batch]:
+    def epoch():
         generator = None if seed is None else torch.Generator().manual_seed(seed)
         return list(batches(examples, batch_size=batch_size, max_tokens=max_tokens, generator=generator))
 
@@ -97,7 +93,7 @@ sides = st.text(st.characters(exclude_characters="\0\t\n\r", exclude_categories=
 
 @quick
 @given(st.lists(st.tuples(sides, sides), min_size=1, max_size=7), st.sampled_from(["tsv", "jsonl"]))
-def test_files_come_back(rows: list[tuple[str, str]], suffix: str) -> None:
+def test_files_come_back(rows, suffix):
     assume(not rows[0][0].startswith("\ufeff"))  # a byte order mark in front of a file is not part of the text
     if suffix == "tsv":
         text = "".join(f"{source}\t{target}\n" for source, target in rows)
@@ -113,13 +109,13 @@ LOCALES = ("en_US", "en_GB", "ko_KR", "tr_TR", "ar_EG")
 
 
 @cache
-def source_of(split: str) -> DateSource:
-    return DateSource(LOCALES, split=split)  # type: ignore[arg-type]  # a str that is drawn
+def source_of(split):
+    return DateSource(LOCALES, split=split)
 
 
 @settings(deadline=None, max_examples=60)
 @given(st.sampled_from(["train", "valid", "test"]), st.integers(0, 10**15))
-def test_every_pair_stands_for_its_day(split: str, index: int) -> None:
+def test_every_pair_stands_for_its_day(split, index):
     (pair,) = source_of(split).pairs(1, index)
     day = date.fromisoformat(pair.target)
     assert split_of(day) == split
@@ -135,17 +131,17 @@ def test_every_pair_stands_for_its_day(split: str, index: int) -> None:
 
 
 LANGUAGES = ["en ko", "ko en", "de en", "fr ja", "en ar", "ru pl", "he hi", "zh en", "en en"]
-SPLITS: tuple[Split, ...] = ("train", "valid", "test")
+SPLITS = ("train", "valid", "test")
 
 
 @cache
-def phrases_of(languages: str, split: Split) -> CldrSource:
+def phrases_of(languages, split):
     source, target = languages.split()
     return CldrSource(source, target, split=split)
 
 
 @pytest.mark.parametrize("languages", LANGUAGES)
-def test_no_text_is_in_two_parts_and_a_source_has_one_target(languages: str) -> None:
+def test_no_text_is_in_two_parts_and_a_source_has_one_target(languages):
     """Whatever the seed is."""
     source, target = languages.split()
     parts = [phrases_of(languages, split).pairs(300 if split == "train" else 60) for split in SPLITS]
@@ -154,14 +150,14 @@ def test_no_text_is_in_two_parts_and_a_source_has_one_target(languages: str) -> 
     for side in ("source", "target"):
         texts = [{getattr(pair, side) for pair in part} for part in parts]
         assert len(set.union(*texts)) == sum(map(len, texts))
-    known: dict[str, str] = {}
+    known = {}
     for pair in (pair for part in parts for pair in part):
         assert known.setdefault(pair.source, pair.target) == pair.target
 
 
 @settings(deadline=None, max_examples=50)
 @given(st.sampled_from(LANGUAGES), st.sampled_from(SPLITS), st.integers(0, 10**15))
-def test_every_pair_is_proper(languages: str, split: Split, index: int) -> None:
+def test_every_pair_is_proper(languages, split, index):
     source = phrases_of(languages, split)
     (pair,) = source.pairs(1, index)
     assert source.pairs(1, index) == [pair]
@@ -182,7 +178,7 @@ def test_every_pair_is_proper(languages: str, split: Split, index: int) -> None:
 
 @settings(deadline=None, max_examples=50)
 @given(st.sampled_from(["en ko", "ko en", "en en", "en zh", "ja ko"]), st.integers(0, 10**15))
-def test_numbers_are_aligned_with_themselves(languages: str, index: int) -> None:
+def test_numbers_are_aligned_with_themselves(languages, index):
     (pair,) = phrases_of(languages, "train").pairs(1, index)
     for span in pair.spans:
         source, target = pair.source[slice(*span.source)], pair.target[slice(*span.target)]
@@ -208,13 +204,13 @@ KINDS = ["unigram", "bpe"]
 
 
 @cache
-def trained(kind: Any, byte_fallback: bool = True) -> SubwordTokenizer:
+def trained(kind, byte_fallback=True):
     return SubwordTokenizer.train(TEXTS, SubwordSettings(kind, byte_fallback=byte_fallback), clip=True)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @given(text=TEXT, seed=st.integers(0, 2**63), alpha=st.floats(0, 1))
-def test_every_text_comes_back_however_it_is_cut(kind: str, text: str, seed: int, alpha: float) -> None:
+def test_every_text_comes_back_however_it_is_cut(kind, text, seed, alpha):
     tokenizer = trained(kind)
     ids, sampled = tokenizer.encode(text), tokenizer.sample(text, seed, alpha)
     assert tokenizer.decode(ids) == tokenizer.decode(sampled) == text
@@ -225,7 +221,7 @@ def test_every_text_comes_back_however_it_is_cut(kind: str, text: str, seed: int
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("byte_fallback", [True, False])
 @given(text=TEXT)
-def test_ranges_cover_the_text_in_order(kind: str, byte_fallback: bool, text: str) -> None:
+def test_ranges_cover_the_text_in_order(kind, byte_fallback, text):
     tokenizer = trained(kind, byte_fallback)
     ids, spans = tokenizer.encode(text), tokenizer.spans(text)
     assert len(spans) == len(ids)
@@ -256,7 +252,7 @@ rows_ = st.lists(
 
 
 @given(rows_, options_, st.booleans())
-def test_rows_are_kept_in_order_or_counted(rows: list[Any], options: CleaningOptions, limited: bool) -> None:
+def test_rows_are_kept_in_order_or_counted(rows, options, limited):
     rows = [row._replace(line=number) for number, row in enumerate(rows)]
     tally = Tally("train", "f")
     kept = list(clean_rows(rows, options, tally, limited=limited))
@@ -268,10 +264,7 @@ def test_rows_are_kept_in_order_or_counted(rows: list[Any], options: CleaningOpt
     assert list(again) == kept
 
 
-Texts = list[tuple[str, str]]
-
-
-def read(train: Texts, valid: Texts, test: Texts, options: CleaningOptions) -> FiniteSplits:
+def read(train, valid, test, options):
     """Read pairs as files of their own."""
     with tempfile.TemporaryDirectory() as folder:
         paths = []
@@ -289,11 +282,11 @@ parts_ = st.lists(st.tuples(fields, fields), max_size=7)
 
 @settings(max_examples=40)
 @given(parts_, parts_, parts_, options_)
-def test_a_corpus_is_what_one_gets_by_hand(train: Texts, valid: Texts, test: Texts, options: CleaningOptions) -> None:
-    def from_file(text: str) -> str:
+def test_a_corpus_is_what_one_gets_by_hand(train, valid, test, options):
+    def from_file(text):
         return text.encode("utf-8", "surrogateescape").decode("utf-8", "surrogateescape")
 
-    def by_hand(part: Texts, limited: bool) -> Texts:
+    def by_hand(part, limited):
         rows = [RawPair(0, from_file(source), from_file(target).removesuffix("\r")) for source, target in part]
         clean = clean_rows([RawPair(0, "A", "B"), *rows], options, Tally("", "f"), limited=limited)
         return [(row.source, row.target) for row in clean]
@@ -326,7 +319,7 @@ numbers_ = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=12
 
 
 @given(numbers_)
-def test_groups_are_what_hangs_together(pairs: list[tuple[int, int]]) -> None:
+def test_groups_are_what_hangs_together(pairs):
     labels = list(range(len(pairs)))  # the earliest pair that each is known to be connected with
     for _ in pairs:
         for a, b in itertools.product(range(len(pairs)), repeat=2):
@@ -341,11 +334,11 @@ def test_groups_are_what_hangs_together(pairs: list[tuple[int, int]]) -> None:
     st.tuples(*[st.integers(0, 6)] * 2),
     st.integers(-3, 3),
 )
-def test_dealt_parts_share_nothing(pairs: list[tuple[str, str]], sizes: tuple[int, int], seed: int) -> None:
+def test_dealt_parts_share_nothing(pairs, sizes, seed):
     dealt = hold_out_components(components_of([Pair(*pair) for pair in pairs]), sizes, seed).tolist()
     assert all(dealt.count(part) <= size for part, size in enumerate(sizes, 1))
     for side in (0, 1):
-        part_of: dict[str, set[int]] = {}
+        part_of = {}
         for pair, part in zip(pairs, dealt, strict=True):
             part_of.setdefault(loose(pair[side]), set()).add(part)
         assert all(len(parts) == 1 for parts in part_of.values())
@@ -357,7 +350,7 @@ junk = st.lists(st.sampled_from(crumbs), max_size=17)
 
 
 @given(junk.map(b"".join) | st.binary(max_size=40), st.sampled_from(["tsv", "csv", "jsonl", "txt", "tsv.gz"]))
-def test_whatever_is_in_a_file_is_read_counted_or_refused_in_a_line(content: bytes, ending: str) -> None:
+def test_whatever_is_in_a_file_is_read_counted_or_refused_in_a_line(content, ending):
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, f"a.{ending}")
         path.write_bytes(content)

@@ -4,20 +4,17 @@ import functools
 import itertools
 import math
 from random import Random
-from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
 
 from selfattn.data.batches import Batch
 from selfattn.decoding.beam import beam_search
 from selfattn.decoding.common import NO_PENALTY, LengthPenalty
 from selfattn.decoding.greedy import greedy, sample
-from selfattn.decoding.options import DecodingOptions, Hypothesis
+from selfattn.decoding.options import DecodingOptions
 from selfattn.decoding.scoring import score_targets
 from selfattn.models.build import build
-from selfattn.models.protocol import Seq2Seq
 from selfattn.streams import generator
 
 BOS, EOS, VOCAB, LONGEST = 1, 2, 4, 3
@@ -26,7 +23,7 @@ PENALTIES = (NO_PENALTY, LengthPenalty(0.6), LengthPenalty(1.0, offset=0))
 
 
 @functools.cache
-def tiny(zoo: Any, variant: str, dtype: torch.dtype = torch.float64) -> Seq2Seq:
+def tiny(zoo, variant, dtype=torch.float64):
     """The variant with four tokens, and with weights that make some of them likely."""
     model = build(zoo.variants[variant], vocab_size=VOCAB, pad_id=0, seed=0).to(dtype).eval()
     draw = torch.Generator().manual_seed(0)
@@ -39,19 +36,19 @@ def tiny(zoo: Any, variant: str, dtype: torch.dtype = torch.float64) -> Seq2Seq:
     return model
 
 
-def drawn(variant: str, count: int) -> tuple[list[int], int, LengthPenalty]:
+def drawn(variant, count):
     draw = Random(variant)
     return draw.sample(PRIMES, count), draw.randrange(2**16), draw.choice(PENALTIES)
 
 
-def sources(lengths: list[int], seed: int) -> tuple[Tensor, Tensor]:
+def sources(lengths, seed):
     mask = torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
     drawn = torch.randint(0, VOCAB, mask.shape, generator=torch.Generator().manual_seed(seed))
     return drawn.masked_fill(~mask, 0), mask
 
 
 @torch.no_grad()
-def every_target(model: Seq2Seq, source: Tensor, penalty: LengthPenalty) -> list[tuple[bool, float, list[int], float]]:
+def every_target(model, source, penalty):
     """All targets of one source with their probabilities, from one forward pass over all beginnings."""
     words = [token for token in range(VOCAB) if token != EOS]
     beginnings = list(itertools.product(words, repeat=LONGEST - 1))
@@ -59,7 +56,7 @@ def every_target(model: Seq2Seq, source: Tensor, penalty: LengthPenalty) -> list
     repeated = source.expand(len(beginnings), -1)
     mask = torch.ones_like(repeated, dtype=torch.bool)
     log_probs = model(repeated, target_in, source_mask=mask).log_softmax(dim=-1)
-    found: dict[tuple[int, ...], tuple[bool, float, list[int], float]] = {}
+    found = {}
     for beginning, rows in zip(beginnings, log_probs.tolist(), strict=True):
         for said in [(*beginning[:length], EOS) for length in range(LONGEST)] + [(*beginning, word) for word in words]:
             total = sum(rows[place][token] for place, token in enumerate(said))
@@ -69,11 +66,11 @@ def every_target(model: Seq2Seq, source: Tensor, penalty: LengthPenalty) -> list
     return sorted(found.values(), key=lambda one: (not one[0], -one[1]))
 
 
-def test_beam_search_finds_the_best_of_all_targets(zoo: Any, state_variant: str) -> None:
+def test_beam_search_finds_the_best_of_all_targets(zoo, state_variant):
     lengths, seed, penalty = drawn(state_variant, 1)
     model, (source, mask) = tiny(zoo, state_variant), sources(lengths, seed)
     targets = VOCAB * (VOCAB - 1) ** (LONGEST - 1)
-    search: dict[str, Any] = {"bos_id": BOS, "eos_id": EOS, "max_length": LONGEST, "length_penalty": penalty}
+    search = {"bos_id": BOS, "eos_id": EOS, "max_length": LONGEST, "length_penalty": penalty}
     (found,) = beam_search(model, source, mask, beam_size=targets, n_best=targets, **search)
     expected = every_target(model, source, penalty)[:targets]
     assert [hypothesis.ids for hypothesis in found] == [ids for _, _, ids, _ in expected]
@@ -83,25 +80,25 @@ def test_beam_search_finds_the_best_of_all_targets(zoo: Any, state_variant: str)
         assert hypothesis.log_probability == pytest.approx(total, abs=1e-9)
 
 
-def assert_same(together: list[Hypothesis], alone: list[Hypothesis]) -> None:
+def assert_same(together, alone):
     assert [(one.ids, one.finished) for one in together] == [(one.ids, one.finished) for one in alone]
     assert [one.score for one in together] == pytest.approx([one.score for one in alone], abs=1e-9)
 
 
-def test_a_batch_gives_what_each_sentence_gives_alone(zoo: Any, state_variant: str) -> None:
+def test_a_batch_gives_what_each_sentence_gives_alone(zoo, state_variant):
     lengths, seed, penalty = drawn(state_variant, 3)
     model, (source, mask) = tiny(zoo, state_variant), sources(lengths, seed)
     limits = [1 + (seed + length) % 7 for length in lengths]
-    ends: dict[str, Any] = {"bos_id": BOS, "eos_id": EOS}
+    ends = {"bos_id": BOS, "eos_id": EOS}
     rows = [(source[[row], :length], mask[[row], :length]) for row, length in enumerate(lengths)]
 
-    search: dict[str, Any] = ends | {"beam_size": 3, "n_best": 2, "length_penalty": penalty}
+    search = ends | {"beam_size": 3, "n_best": 2, "length_penalty": penalty}
     together = beam_search(model, source, mask, max_length=limits, **search)
     alone = [beam_search(model, *row, max_length=limit, **search) for row, limit in zip(rows, limits, strict=True)]
     for found, (expected,) in zip(together, alone, strict=True):
         assert_same(found, expected)
 
-    drawing: dict[str, Any] = ends | {"options": DecodingOptions(sample=True, temperature=1.3, top_k=3)}
+    drawing = ends | {"options": DecodingOptions(sample=True, temperature=1.3, top_k=3)}
     sampled = sample(model, source, mask, max_length=limits, generator=generator(seed, "sampling"), **drawing)
     drawing["generator"] = generator(seed, "sampling")
     alone = [sample(model, *row, max_length=limit, **drawing)[0] for row, limit in zip(rows, limits, strict=True)]
@@ -110,7 +107,7 @@ def test_a_batch_gives_what_each_sentence_gives_alone(zoo: Any, state_variant: s
     assert_same(written, [greedy(model, *row, max_length=5, **ends)[0] for row in rows])
 
 
-def as_targets(found: list[Hypothesis]) -> tuple[Tensor, Tensor, Tensor]:
+def as_targets(found):
     """Padded ``target_in``, ``target_out`` and mask of what was written."""
     said = [[*one.ids, EOS] if one.finished else one.ids for one in found]
     width = max(map(len, said))
@@ -119,13 +116,13 @@ def as_targets(found: list[Hypothesis]) -> tuple[Tensor, Tensor, Tensor]:
     return target_in, target_out, torch.arange(width) < torch.tensor([[len(ids)] for ids in said])
 
 
-def test_what_is_written_has_the_probability_it_is_said_to_have(zoo: Any, state_variant: str) -> None:
+def test_what_is_written_has_the_probability_it_is_said_to_have(zoo, state_variant):
     """By teacher forcing: so the caches belonged to the right beginnings all the way."""
     lengths, seed, _ = drawn(state_variant, 2)
     model, (source, mask) = tiny(zoo, state_variant), sources(lengths, seed)
-    ends: dict[str, Any] = {"bos_id": BOS, "eos_id": EOS, "max_length": 7}
+    ends = {"bos_id": BOS, "eos_id": EOS, "max_length": 7}
 
-    def check(found: list[Hypothesis], rows: list[int]) -> None:
+    def check(found, rows):
         said = [one.log_probability for one in found]
         scored = score_targets(model, Batch(source[rows], mask[rows], *as_targets(found), rows)).double().sum(dim=-1)
         assert scored.tolist() == pytest.approx(said, abs=1e-9)
@@ -144,7 +141,7 @@ def test_what_is_written_has_the_probability_it_is_said_to_have(zoo: Any, state_
 
 
 @torch.no_grad()
-def test_scores_are_the_log_softmax_of_forward(zoo: Any, state_variant: str) -> None:
+def test_scores_are_the_log_softmax_of_forward(zoo, state_variant):
     lengths, seed, _ = drawn(state_variant, 2)
     model, (source, mask) = tiny(zoo, state_variant), sources(lengths, seed)
     target = torch.randint(0, VOCAB, (len(lengths), 5), generator=torch.Generator().manual_seed(seed))
@@ -161,12 +158,12 @@ def test_scores_are_the_log_softmax_of_forward(zoo: Any, state_variant: str) -> 
         assert scores[row].double().sum().item() == pytest.approx(sum(expected), abs=1e-9)
 
 
-def test_half_precision_runs_and_equal_rows_agree(zoo: Any) -> None:
+def test_half_precision_runs_and_equal_rows_agree(zoo):
     """In bfloat16 many logits are equal: who wins must not depend on the place in the batch."""
     model = tiny(zoo, "preset transformer", torch.bfloat16)
     source, mask = sources([5, 3], 0)
     source, mask = source[[0, 1, 0, 1, 0]], mask[[0, 1, 0, 1, 0]]
-    ends: dict[str, Any] = {"bos_id": BOS, "eos_id": EOS, "max_length": 7}
+    ends = {"bos_id": BOS, "eos_id": EOS, "max_length": 7}
     greedily = greedy(model, source, mask, **ends)
     assert beam_search(model, source, mask, beam_size=1, **ends) == [[one] for one in greedily]
     assert all(math.isfinite(one.score) for one in greedily)

@@ -2,60 +2,54 @@
 
 import json
 import math
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 from unittest.mock import patch
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from selfattn.codec import encode
 from selfattn.data.batches import Batch
 from selfattn.data.pairs import Example
 from selfattn.evaluation.gates import causal, model_gates, overfitting
 from selfattn.models.build import build, match, parameters
-from selfattn.models.config import ModelConfig
 from selfattn.models.families import PRESETS
-from selfattn.models.protocol import DecoderState, Memory, Seq2Seq
+from selfattn.models.protocol import Seq2Seq
 
 EOS = 2
 
 
-def batch_of(zoo: Any, seed: int = 0) -> Batch:
+def batch_of(zoo, seed=0):
     case = zoo.case([5, 2, 7], 4, seed)
     target_out = case.target.roll(-1, dims=1)
     return Batch(case.source, case.source_mask, case.target, target_out, torch.ones_like(target_out).bool(), [0, 1, 2])
 
 
-Change = Callable[[Seq2Seq, Tensor, Tensor], Tensor]
-
-
 class Cheat(Seq2Seq):
     """An honest model whose logits are changed, given the model, the logits and the target's inputs."""
 
-    def __init__(self, inner: Seq2Seq, change: Change = lambda model, logits, target_in: logits) -> None:
+    def __init__(self, inner, change=lambda model, logits, target_in: logits):
         super().__init__()
         self.inner, self.change = inner, change
 
-    def encode(self, source: Tensor, source_mask: Tensor) -> Memory:
+    def encode(self, source, source_mask):
         return self.inner.encode(source, source_mask)
 
-    def start(self, memory: Any) -> DecoderState:
+    def start(self, memory):
         return self.inner.start(memory)
 
-    def step(self, token: Tensor, state: Any) -> tuple[Tensor, DecoderState]:
+    def step(self, token, state):
         return self.inner.step(token, state)
 
-    def forward(self, source: Tensor, target_in: Tensor, *, source_mask: Tensor) -> Tensor:
+    def forward(self, source, target_in, *, source_mask):
         return self.change(self, self.inner(source, target_in, source_mask=source_mask), target_in)
 
 
 class Stepped(Cheat):
     """What a model would say if `step` were all there is: it cannot see the future, nor differ from itself."""
 
-    def forward(self, source: Tensor, target_in: Tensor, *, source_mask: Tensor) -> Tensor:
+    def forward(self, source, target_in, *, source_mask):
         state, steps = self.start(self.encode(source, source_mask)), []
         for token in target_in.unbind(dim=1):
             logits, state = self.step(token, state)
@@ -63,13 +57,13 @@ class Stepped(Cheat):
         return torch.stack(steps, dim=1)
 
 
-def peek(model: Seq2Seq, logits: Tensor, target_in: Tensor) -> Tensor:
+def peek(model, logits, target_in):
     """The next input token is the right answer: a little of it in the logits gives it away."""
     told = nn.functional.one_hot(target_in[:, 1:], logits.shape[-1]) * 1e-3
     return torch.cat([logits[:, :-1] + told, logits[:, -1:]], dim=1)
 
 
-CHANGES: dict[str, Change] = {
+CHANGES = {
     "peek": peek,
     # The first position sees the last token, nothing else leaks.
     "peek far": lambda _, logits, target: torch.cat(
@@ -86,16 +80,16 @@ CHANGES: dict[str, Change] = {
 class ReadsPadding(Stepped):
     """The encoder is told that everything is real."""
 
-    def encode(self, source: Tensor, source_mask: Tensor) -> Memory:
+    def encode(self, source, source_mask):
         return self.inner.encode(source, torch.ones_like(source_mask))
 
 
 class CountsPadding(Stepped):
     """Not what is in the padding is felt, but how much there is."""
 
-    def step(self, token: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
+    def step(self, token, state):
         logits, new = self.inner.step(token, state)
-        memory = new.memory  # type: ignore[attr-defined]  # the states of these models have one
+        memory = new.memory
         length = (memory[0] if isinstance(memory, tuple) else memory).key.shape[2]
         return logits * (1 + 0.01 * length), new
 
@@ -103,29 +97,28 @@ class CountsPadding(Stepped):
 class ForgetsPositions(Cheat):
     """Step by step every token stands at the same place."""
 
-    def step(self, token: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
-        position = self.inner.decoder.embed.position  # type: ignore[union-attr]  # the decoder of this model
+    def step(self, token, state):
+        position = self.inner.decoder.embed.position
         with patch.object(position, "forward", lambda places: type(position).forward(position, 0 * places)):
             return self.inner.step(token, state)
 
 
-def without_causal_mask(model: Seq2Seq) -> Seq2Seq:
+def without_causal_mask(model):
     """Switch the decoder's causal mask off."""
 
-    def unmasked(forward: Callable[..., Any]) -> Callable[..., Any]:
+    def unmasked(forward):
         return lambda *inputs, mask=None, **named: forward(*inputs, **named)
 
-    for layer in model.decoder.layers:  # type: ignore[union-attr]  # an encoder-decoder
-        layer.self_attn.forward = unmasked(layer.self_attn.forward)  # type: ignore[union-attr]  # a Transformer's layer
+    for layer in model.decoder.layers:
+        layer.self_attn.forward = unmasked(layer.self_attn.forward)
     return model
 
 
-def transformer(zoo: Any) -> Seq2Seq:
-    model: Seq2Seq = zoo.fresh(zoo.variants["preset transformer"])
-    return model
+def transformer(zoo):
+    return zoo.fresh(zoo.variants["preset transformer"])
 
 
-def test_every_honest_model_passes(zoo: Any, variant: str) -> None:
+def test_every_honest_model_passes(zoo, variant):
     model = zoo.model(variant, torch.float32)
     gates = model_gates(model, batch_of(zoo))
     assert [gate.name for gate in gates] == ["causal", "padding", "batch", "forward = step"]
@@ -134,7 +127,7 @@ def test_every_honest_model_passes(zoo: Any, variant: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["rnn-deep-residual", "bahdanau-gru", "transformer", "decoder-only"])
-def test_dropout_is_no_leak(zoo: Any, name: str) -> None:
+def test_dropout_is_no_leak(zoo, name):
     """In training mode units are dropped: the same ones for both targets that are compared."""
     variant = f"preset {name}"
     model = zoo.fresh(zoo.dropping(variant, 0.3)).train()
@@ -145,7 +138,7 @@ def test_dropout_is_no_leak(zoo: Any, name: str) -> None:
 
 
 @pytest.mark.parametrize("change", ["peek", "peek far", "peek while training", None])
-def test_a_leak_of_the_future_is_caught(zoo: Any, change: str | None) -> None:
+def test_a_leak_of_the_future_is_caught(zoo, change):
     model = transformer(zoo)
     gate = causal(without_causal_mask(model) if change is None else Cheat(model, CHANGES[change]), batch_of(zoo))
     assert not gate.passed
@@ -153,14 +146,14 @@ def test_a_leak_of_the_future_is_caught(zoo: Any, change: str | None) -> None:
     assert "logits move by" in gate.reason
 
 
-def test_logits_that_are_no_numbers_fail_everything_and_travel_as_json(zoo: Any) -> None:
+def test_logits_that_are_no_numbers_fail_everything_and_travel_as_json(zoo):
     for gate in model_gates(Cheat(transformer(zoo), CHANGES["no number"]), batch_of(zoo)):
         assert not gate.passed
         assert gate.value == math.inf
         assert "value" not in json.loads(json.dumps(encode(gate), allow_nan=False))
 
 
-CAUGHT: dict[str, tuple[Callable[[Seq2Seq], Seq2Seq], list[str], str]] = {
+CAUGHT = {
     "no causal mask": (without_causal_mask, ["causal", "forward = step"], ""),
     "hears all rows": (lambda model: Cheat(model, CHANGES["hear all"]), ["batch", "forward = step"], "read alone"),
     "hears one row": (
@@ -170,7 +163,7 @@ CAUGHT: dict[str, tuple[Callable[[Seq2Seq], Seq2Seq], list[str], str]] = {
 
 
 @pytest.mark.parametrize("cheat", CAUGHT)
-def test_a_cheat_fails_the_gates_that_are_meant_for_it(zoo: Any, cheat: str) -> None:
+def test_a_cheat_fails_the_gates_that_are_meant_for_it(zoo, cheat):
     change, names, reason = CAUGHT[cheat]
     failed = [gate for gate in model_gates(change(transformer(zoo)), batch_of(zoo)) if not gate.passed]
     assert [gate.name for gate in failed] == names
@@ -179,14 +172,14 @@ def test_a_cheat_fails_the_gates_that_are_meant_for_it(zoo: Any, cheat: str) -> 
 
 @pytest.mark.parametrize("cheat", [ReadsPadding, CountsPadding])
 @pytest.mark.parametrize("name", ["transformer", "rnn-attention", "rnn-bidirectional"])
-def test_a_padding_leak_is_caught(zoo: Any, cheat: Callable[[Seq2Seq], Seq2Seq], name: str) -> None:
+def test_a_padding_leak_is_caught(zoo, cheat, name):
     gates = model_gates(cheat(zoo.fresh(zoo.variants[f"preset {name}"])), batch_of(zoo))
     assert [gate.name for gate in gates if not gate.passed] == ["padding"]
     assert "padding, logits change by" in gates[1].reason
 
 
 @pytest.mark.parametrize("sources", [9, 50])
-def test_a_source_may_have_fewer_tokens_than_the_target_or_more(zoo: Any, sources: int) -> None:
+def test_a_source_may_have_fewer_tokens_than_the_target_or_more(zoo, sources):
     """Padding is filled with tokens that the source has: letters are fewer than phones in many languages."""
     batch = batch_of(zoo)
     batch = replace(batch, source=batch.source % sources)
@@ -195,7 +188,7 @@ def test_a_source_may_have_fewer_tokens_than_the_target_or_more(zoo: Any, source
         assert all(gate.passed for gate in model_gates(model, batch, source_vocab_size=sources))
 
 
-def test_gates_need_a_future_to_hide_and_leave_the_model_as_it_was(zoo: Any) -> None:
+def test_gates_need_a_future_to_hide_and_leave_the_model_as_it_was(zoo):
     batch = batch_of(zoo)
     short = replace(batch, target_in=batch.target_in[:, :1])
     with pytest.raises(ValueError, match="at least two tokens"):
@@ -210,13 +203,13 @@ def test_gates_need_a_future_to_hide_and_leave_the_model_as_it_was(zoo: Any) -> 
 VOCAB = 12
 
 
-def examples(count: int = 64) -> list[Example]:
+def examples(count=64):
     """Three tokens, of which the last two are to be written backwards."""
     rows = torch.randint(3, VOCAB, (count, 3), generator=torch.Generator().manual_seed(0)).tolist()
     return [Example([*row, EOS], [row[2], row[1], EOS]) for row in rows]
 
 
-def overfit(config: ModelConfig, wrapper: Callable[[Seq2Seq], Seq2Seq] = lambda model: model, **settings: Any) -> Any:
+def overfit(config, wrapper=lambda model: model, **settings):
     chosen = {"examples": examples(), "lr": 0.01, "steps": 400} | settings
     return overfitting(lambda: wrapper(build(config, vocab_size=VOCAB, pad_id=0, seed=0)), **chosen)
 
@@ -227,14 +220,14 @@ LEARN = ("rnn-attention", "bahdanau-gru", "transformer", "decoder-only")
 @pytest.mark.parametrize(
     "name", [name if name in LEARN else pytest.param(name, marks=pytest.mark.slow) for name in PRESETS]
 )
-def test_every_preset_knows_64_examples_by_heart(name: str) -> None:
+def test_every_preset_knows_64_examples_by_heart(name):
     gate = overfit(match(PRESETS[name].config, 12_000, lambda config: parameters(config, VOCAB)))
     assert gate.passed, gate
     assert gate.value == 1.0
     assert "of 63 pairs" in gate.reason  # two of the 64 have the same source
 
 
-def test_what_cannot_learn_is_caught(zoo: Any) -> None:
+def test_what_cannot_learn_is_caught(zoo):
     config = zoo.variants["preset transformer"]
     gate = overfit(config, wrapper=lambda model: Cheat(model, CHANGES["deaf to gradients"]), steps=40)
     assert not gate.passed
@@ -247,13 +240,13 @@ def test_what_cannot_learn_is_caught(zoo: Any) -> None:
     assert "loss of nan" in diverged.reason
 
 
-def test_a_model_that_saw_the_answers_in_training_cannot_write_them(zoo: Any) -> None:
+def test_a_model_that_saw_the_answers_in_training_cannot_write_them(zoo):
     """A causal leak makes the loss fall to nothing, and the outputs nonsense: it is the outputs that count."""
     gate = overfit(zoo.variants["preset transformer"], wrapper=without_causal_mask, steps=120)
     assert not gate.passed
 
 
-def test_overfitting_keeps_to_its_budget_and_to_its_own_chance(zoo: Any) -> None:
+def test_overfitting_keeps_to_its_budget_and_to_its_own_chance(zoo):
     config = zoo.variants["preset rnn-attention"]
     chance = torch.get_rng_state()
     with torch.no_grad():

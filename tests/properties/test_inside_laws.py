@@ -2,14 +2,11 @@
 
 import copy
 import math
-from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import pytest
 import torch
 from fake_models import Writer
-from torch import Tensor
 
 from selfattn.attention import DeltaAttention
 from selfattn.decoding.beam import beam_search
@@ -17,21 +14,19 @@ from selfattn.errors import UserError
 from selfattn.models import inside
 from selfattn.models.build import build
 from selfattn.models.inside import Edit, ablate, attention_layers, edited, intermediates, patch, reweigh, trace_model
-from selfattn.models.protocol import Seq2Seq, stepped_logits
-
-Close = Callable[[Tensor, Tensor], None]  # the fixture of tests/conftest.py
+from selfattn.models.protocol import stepped_logits
 
 
-def logits_of(model: Seq2Seq, case: Any) -> Tensor:
+def logits_of(model, case):
     return model(case.source, case.target, source_mask=case.source_mask)
 
 
-def steps_of(model: Seq2Seq, case: Any) -> Tensor:
+def steps_of(model, case):
     return stepped_logits(model, case.target, model.start(model.encode(case.source, case.source_mask)))
 
 
 @torch.no_grad()
-def test_looking_changes_nothing_and_changes_are_the_same_by_step(close: Close, zoo: Any, variant: str) -> None:
+def test_looking_changes_nothing_and_changes_are_the_same_by_step(close, zoo, variant):
     model = zoo.model(variant)
     case = zoo.case([5, 3], 4, 7)
     names = intermediates(model)
@@ -50,7 +45,7 @@ def test_looking_changes_nothing_and_changes_are_the_same_by_step(close: Close, 
 
 
 @torch.no_grad()
-def test_patches_of_another_input(close: Close, zoo: Any, state_variant: str) -> None:
+def test_patches_of_another_input(close, zoo, state_variant):
     """By its own values nothing changes; by another input's values of the last part everything is the other's."""
     model = zoo.model(state_variant)
     case = zoo.case([5, 5], 4, 11)
@@ -68,7 +63,7 @@ def test_patches_of_another_input(close: Close, zoo: Any, state_variant: str) ->
 
 
 @torch.no_grad()
-def test_a_trace_holds_what_the_layers_compute(zoo: Any, state_variant: str, close: Close) -> None:
+def test_a_trace_holds_what_the_layers_compute(zoo, state_variant, close):
     model = zoo.model(state_variant)
     case = zoo.case([5], 3, 13)
     trace = trace_model(model, case.source[0], case.target[0])
@@ -86,7 +81,7 @@ def test_a_trace_holds_what_the_layers_compute(zoo: Any, state_variant: str, clo
 
 
 @torch.no_grad()
-def test_the_state_of_an_lstm_decoder_is_patched() -> None:
+def test_the_state_of_an_lstm_decoder_is_patched():
     """Without attention the state is all that is known of the source: from the next step on the other input speaks."""
     model = build("rnn-plain", vocab_size=11, seed=0).eval()
     source = torch.tensor([[5, 6, 7, 2], [8, 3, 9, 2]])
@@ -103,9 +98,9 @@ def test_the_state_of_an_lstm_decoder_is_patched() -> None:
 
 
 @torch.no_grad()
-def test_ablation_by_hand() -> None:
+def test_ablation_by_hand():
     """The textbook's decoder without its context: the output layer reads zeros in its place."""
-    model: Any = build("rnn-attention", vocab_size=11, seed=0).eval()
+    model = build("rnn-attention", vocab_size=11, seed=0).eval()
     source, target = torch.tensor([[5, 6, 2]]), torch.tensor([[1, 7, 8]])
     state = model.start(model.encode(source, source > 0))
     h, _ = model.decoder.stack(model.decoder.embed(target), state.recurrent)
@@ -121,7 +116,7 @@ def test_ablation_by_hand() -> None:
 
 @pytest.mark.parametrize("name", ["transformer", "rnn-multi-head", "bahdanau-gru", "luong-general", "decoder-only"])
 @torch.no_grad()
-def test_a_beam_search_decodes_the_changed_model(name: str) -> None:
+def test_a_beam_search_decodes_the_changed_model(name):
     model = build(name, vocab_size=11, seed=3).eval()
     source = torch.tensor([[5, 6, 7, 2], [8, 3, 2, 0]])
     mask = torch.tensor([[True] * 4, [True] * 3 + [False]])
@@ -139,7 +134,7 @@ def test_a_beam_search_decodes_the_changed_model(name: str) -> None:
         assert score.item() == pytest.approx(found[0].log_probability, abs=1e-4)
 
 
-def test_a_model_that_computes_elsewhere_is_refused() -> None:
+def test_a_model_that_computes_elsewhere_is_refused():
     model = Writer(lambda source, read: torch.zeros(len(read), 11))
     with pytest.raises(UserError, match="Writer cannot be looked into; take the run that it was made from"):
         trace_model(model, torch.tensor([5, 2]), torch.tensor([1, 7]))
@@ -147,13 +142,13 @@ def test_a_model_that_computes_elsewhere_is_refused() -> None:
         edited(model, Edit("state.source", lambda tensor, place: 2 * tensor))
 
 
-def test_heads_and_steps_are_read_once_and_a_copy_counts_its_own_steps() -> None:
+def test_heads_and_steps_are_read_once_and_a_copy_counts_its_own_steps():
     model = build("transformer", vocab_size=11, seed=0).eval()
     source, target = torch.tensor([[5, 6, 2]]), torch.tensor([[1, 7, 8, 9]])
     trace = trace_model(model, torch.tensor([7, 8, 2]), target[0])
     assert list(trace) == list(trace.names)
 
-    def logits(model: Seq2Seq) -> Tensor:
+    def logits(model):
         return model(source, target, source_mask=source > 0)
 
     cross = "decoder.layers.0.cross_attn"
@@ -165,13 +160,13 @@ def test_heads_and_steps_are_read_once_and_a_copy_counts_its_own_steps() -> None
         assert not torch.equal(logits(changed), logits(model))
 
 
-def test_what_cannot_be_done_is_refused() -> None:
+def test_what_cannot_be_done_is_refused():
     model = build("transformer", vocab_size=11, seed=0).eval()
     source, target = torch.tensor([[5, 6, 2]]), torch.tensor([[1, 7]])
-    trace: Any = trace_model(model, torch.tensor([5, 2]), target[0])
-    cross: Any = "decoder.layers.0.cross_attn"
+    trace = trace_model(model, torch.tensor([5, 2]), target[0])
+    cross = "decoder.layers.0.cross_attn"
 
-    def run(make: Callable[[], Any]) -> None:
+    def run(make):
         make()(source, target, source_mask=source > 0)
 
     for make, message in (
@@ -206,14 +201,14 @@ def test_what_cannot_be_done_is_refused() -> None:
 
 
 @torch.no_grad()
-def test_decodings_by_turns_count_their_own_steps(zoo: Any, state_variant: str) -> None:
+def test_decodings_by_turns_count_their_own_steps(zoo, state_variant):
     """Two sources are decoded in one thread, one step of each at a time, and rows of one of them are picked."""
     model = zoo.model(state_variant)
     case = zoo.case([5, 3], 4, 7)
-    met: list[tuple[int, int | None]] = []
+    met = []
     turn = 0
 
-    def watch(tensor: Tensor, place: Any) -> Tensor:
+    def watch(tensor, place):
         met.append((turn, place.step))
         return tensor
 

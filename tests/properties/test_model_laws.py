@@ -1,19 +1,15 @@
 """The laws that every model keeps, whatever it is made of: `zoo` and `variant` come from conftest.py."""
 
 import copy
-from collections.abc import Callable
 from dataclasses import is_dataclass, replace
 from random import Random
-from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
 from zoo import hybrid, rnn, stack, transformer
 
 from selfattn.attention import causal_mask
 from selfattn.layers import TransformerBlock
-from selfattn.models.config import ModelConfig
 from selfattn.models.families import (
     DecoderOnlyConfig,
     EncoderDecoderConfig,
@@ -21,18 +17,16 @@ from selfattn.models.families import (
     RNNDecoderConfig,
     TransformerConfig,
 )
-from selfattn.models.protocol import Decoded, DecoderState, Seq2Seq
-
-Close = Callable[[Tensor, Tensor], None]  # the fixture of tests/conftest.py
+from selfattn.models.protocol import Decoded
 
 PRIMES = (1, 2, 3, 5, 7)
 
 
-def logits_of(model: Seq2Seq, case: Any) -> Tensor:
+def logits_of(model, case):
     return model(case.source, case.target, source_mask=case.source_mask)
 
 
-def step_through(model: Seq2Seq, state: DecoderState, target: Tensor) -> tuple[Tensor, DecoderState]:
+def step_through(model, state, target):
     rows = []
     for token in target.unbind(dim=1):
         logits, state = model.step(token, state)
@@ -41,7 +35,7 @@ def step_through(model: Seq2Seq, state: DecoderState, target: Tensor) -> tuple[T
 
 
 @torch.no_grad()
-def test_forward_is_stacked_steps_and_padding_and_neighbours_do_nothing(close: Close, zoo: Any, variant: str) -> None:
+def test_forward_is_stacked_steps_and_padding_and_neighbours_do_nothing(close, zoo, variant):
     """Also with the joined projections of decoding."""
     draw = Random(variant)
     lengths, t, fill = draw.choices(PRIMES, k=draw.randint(1, 3)), draw.choice(PRIMES[:4]), draw.randrange(zoo.vocab)
@@ -62,7 +56,7 @@ def test_forward_is_stacked_steps_and_padding_and_neighbours_do_nothing(close: C
 
 
 @torch.no_grad()
-def test_the_future_does_not_leak(zoo: Any, variant: str) -> None:
+def test_the_future_does_not_leak(zoo, variant):
     draw = Random(variant)
     t = draw.choice((3, 5, 7))
     model, case = zoo.model(variant, torch.float32), zoo.case([5, 3], t, draw.randrange(2**16))
@@ -75,7 +69,7 @@ def test_the_future_does_not_leak(zoo: Any, variant: str) -> None:
 
 
 @torch.no_grad()
-def test_rows_can_be_picked_and_repeated_midway(close: Close, zoo: Any, state_variant: str) -> None:
+def test_rows_can_be_picked_and_repeated_midway(close, zoo, state_variant):
     draw = Random(state_variant)
     model, case = zoo.model(state_variant), zoo.case(draw.choices(PRIMES, k=3), 5, draw.randrange(2**16))
     rows, after = draw.choices(range(3), k=draw.randint(1, 5)), draw.randint(0, 3)
@@ -88,7 +82,7 @@ def test_rows_can_be_picked_and_repeated_midway(close: Close, zoo: Any, state_va
 
 
 @torch.no_grad()
-def test_hypotheses_share_their_source(close: Close, zoo: Any, state_variant: str) -> None:
+def test_hypotheses_share_their_source(close, zoo, state_variant):
     draw = Random(state_variant)
     model, case = zoo.model(state_variant), zoo.case(draw.choices(PRIMES, k=3), 5, draw.randrange(2**16))
     state = model.start(model.encode(case.source, case.source_mask))
@@ -108,7 +102,7 @@ def test_hypotheses_share_their_source(close: Close, zoo: Any, state_variant: st
 
 
 @torch.no_grad()
-def test_a_state_is_never_changed_in_place(zoo: Any, state_variant: str) -> None:
+def test_a_state_is_never_changed_in_place(zoo, state_variant):
     model, case = zoo.model(state_variant), zoo.case([3, 5], 3, 0)
     state = model.start(model.encode(case.source, case.source_mask))
     _, state = model.step(case.target[:, 0], state)
@@ -121,13 +115,13 @@ def test_a_state_is_never_changed_in_place(zoo: Any, state_variant: str) -> None
     assert torch.equal(step_through(model, kept, case.target[:, 1:])[0], first)
 
 
-def gradients(model: Seq2Seq, case: Any, rows: list[int]) -> dict[str, Tensor]:
+def gradients(model, case, rows):
     model.zero_grad()
     logits_of(model, case)[rows].log_softmax(dim=-1)[..., 2::3].sum().backward()
     return {name: parameter.grad.clone() for name, parameter in model.named_parameters() if parameter.grad is not None}
 
 
-def test_a_neighbour_without_tokens_changes_nothing(close: Close, zoo: Any, variant: str) -> None:
+def test_a_neighbour_without_tokens_changes_nothing(close, zoo, variant):
     """Law 4 for whole models: a row that is all padding gives finite numbers, and its neighbours do not feel it."""
     model, case = copy.deepcopy(zoo.model(variant)), zoo.case([5, 3, 2], 3, 0)
     case.source_mask[1] = False
@@ -144,7 +138,7 @@ def test_a_neighbour_without_tokens_changes_nothing(close: Close, zoo: Any, vari
     close(model(source, target, source_mask=nothing), shorter)  # and nothing is read from its padding
 
 
-def test_nan_at_padding_cannot_be_felt(zoo: Any, variant: str) -> None:
+def test_nan_at_padding_cannot_be_felt(zoo, variant):
     """Law 5 for whole models: the embedding of padding may even be NaN, forward and in gradients."""
     model, case = zoo.fresh(zoo.untied(variant)).eval(), zoo.case([5, 3, 7], 3, 0).padded(7, zoo.pad)
     logits, clean = logits_of(model, case), gradients(model, case, [0, 1, 2])
@@ -158,7 +152,7 @@ def test_nan_at_padding_cannot_be_felt(zoo: Any, variant: str) -> None:
         assert torch.equal(dirty[name], gradient), name
 
 
-def test_dropout_is_off_in_eval_and_on_in_training(zoo: Any, variant: str) -> None:
+def test_dropout_is_off_in_eval_and_on_in_training(zoo, variant):
     model, case = zoo.fresh(zoo.dropping(variant, 0.5)), zoo.case([5, 3], 3, 0)
     plain = zoo.model(variant, torch.float32)
     assert torch.equal(logits_of(model.eval(), case), logits_of(plain, case))
@@ -169,7 +163,7 @@ def test_dropout_is_off_in_eval_and_on_in_training(zoo: Any, variant: str) -> No
     assert torch.equal(logits_of(model, case), first)
 
 
-def test_other_dtypes_run(zoo: Any, variant: str) -> None:
+def test_other_dtypes_run(zoo, variant):
     model, case = copy.deepcopy(zoo.model(variant, torch.float32)).to(torch.bfloat16), zoo.case([5, 3], 3, 0)
     expected = logits_of(zoo.model(variant, torch.float32), case)
     torch.testing.assert_close(logits_of(zoo.model(variant), case).float(), expected, rtol=1e-4, atol=1e-4)
@@ -182,7 +176,7 @@ def test_other_dtypes_run(zoo: Any, variant: str) -> None:
         assert gradient.isfinite().all()
 
 
-def test_mixed_precision_runs(zoo: Any, state_variant: str) -> None:
+def test_mixed_precision_runs(zoo, state_variant):
     model, case = copy.deepcopy(zoo.model(state_variant, torch.float32)), zoo.case([5, 3], 3, 0)
     with torch.autocast("cpu", torch.bfloat16):
         mixed = logits_of(model, case)
@@ -194,7 +188,7 @@ def test_mixed_precision_runs(zoo: Any, state_variant: str) -> None:
 
 
 @torch.no_grad()
-def test_decoder_only_is_a_language_model(close: Close, zoo: Any, decoder_only_variant: str) -> None:
+def test_decoder_only_is_a_language_model(close, zoo, decoder_only_variant):
     """With a source of no tokens, and the same whether there is none or it is all padding."""
     model, case = zoo.model(decoder_only_variant), zoo.case([3, 3], 5, 0)
     nothing, no_mask = case.source[:, :0], case.source_mask[:, :0]
@@ -207,7 +201,7 @@ def test_decoder_only_is_a_language_model(close: Close, zoo: Any, decoder_only_v
 # --- attention maps, and law 8: what self-attention knows of the order of words ---------------------------------------
 
 
-def heads_by_layer(part: Any) -> list[int]:
+def heads_by_layer(part):
     """How many heads each layer of attention has, inside a Transformer or from an RNN decoder."""
     if isinstance(part, TransformerConfig):
         return [part.num_heads] * part.num_layers
@@ -216,7 +210,7 @@ def heads_by_layer(part: Any) -> list[int]:
     return []
 
 
-def expected_heads(config: ModelConfig) -> tuple[list[int], list[int], list[int]]:
+def expected_heads(config):
     if isinstance(config, DecoderOnlyConfig):
         return (heads_by_layer(config.stack),) * 3
     if isinstance(config, RecurrentConfig):
@@ -227,19 +221,19 @@ def expected_heads(config: ModelConfig) -> tuple[list[int], list[int], list[int]
     return heads_by_layer(config.encoder), decoder if isinstance(config.decoder, TransformerConfig) else [], decoder
 
 
-def has_distributions(config: ModelConfig) -> bool:
+def has_distributions(config):
     """Whether the weights of each query are positive and sum to 1, as those of the softmax."""
     parts = [part for part in vars(config).values() if is_dataclass(part)]
     is_softmax = all(getattr(part, "normalize", "softmax") == "softmax" for part in parts)
     return is_softmax and all(getattr(part, "attention", "softmax") != "delta" for part in parts)
 
 
-def assert_rows_sum_to_one(weights: Tensor) -> None:
+def assert_rows_sum_to_one(weights):
     torch.testing.assert_close(weights.sum(dim=-1), torch.ones_like(weights[..., 0]), rtol=0, atol=1e-12)
 
 
 @torch.no_grad()
-def test_maps_are_distributions_over_what_may_be_seen(zoo: Any, variant: str) -> None:
+def test_maps_are_distributions_over_what_may_be_seen(zoo, variant):
     draw = Random(variant)
     lengths, t = draw.choices(PRIMES, k=draw.randint(1, 3)), draw.choice(PRIMES[:4])
     model, config, case = zoo.model(variant), zoo.variants[variant], zoo.case(lengths, t, draw.randrange(2**16))
@@ -278,10 +272,10 @@ def test_maps_are_distributions_over_what_may_be_seen(zoo: Any, variant: str) ->
 
 
 @torch.no_grad()
-def test_asking_for_maps_changes_no_output(close: Close, zoo: Any, variant: str) -> None:
+def test_asking_for_maps_changes_no_output(close, zoo, variant):
     """The maps come from the reference path, the logits from the fused one; blocks and decoders return the same."""
     model, case = zoo.model(variant), zoo.case([5, 3, 2], 7, 0)
-    outputs: list[Tensor] = []
+    outputs = []
     watched = [module for module in model.modules() if isinstance(module, TransformerBlock)]
     watched += [model.decoder] if hasattr(model, "decoder") else []
     hooks = [
@@ -301,7 +295,7 @@ def test_asking_for_maps_changes_no_output(close: Close, zoo: Any, variant: str)
 
 
 @torch.no_grad()
-def test_a_row_of_the_map_belongs_to_the_step_that_predicts(zoo: Any, variant: str) -> None:
+def test_a_row_of_the_map_belongs_to_the_step_that_predicts(zoo, variant):
     """Row ``k`` is that of step ``k``: targets that agree up to and including input ``k`` agree in rows up to ``k``."""
     model, case = zoo.model(variant), zoo.case([5, 3], 5, 0)
     maps = model.attention_maps(case.source, case.target, source_mask=case.source_mask)
@@ -318,7 +312,7 @@ def test_a_row_of_the_map_belongs_to_the_step_that_predicts(zoo: Any, variant: s
 BLIND = DecoderOnlyConfig(stack=stack(position="none"))
 
 
-def permuted(zoo: Any, config: ModelConfig) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def permuted(zoo, config):
     """States and logits before (rows permuted afterwards) and after permuting the real tokens of a padded source."""
     model = zoo.fresh(config).double().eval()
     case = zoo.case([5, 7], 3, 0)
@@ -340,7 +334,7 @@ ORDERED |= {"rnn": rnn({}, {}), "rnn-transformer": hybrid("rnn", {"position": "n
 
 
 @pytest.mark.parametrize("config", [transformer(position="none"), replace(BLIND, bidirectional_prefix=True)])
-def test_without_positions_words_are_a_set(close: Close, zoo: Any, config: ModelConfig) -> None:
+def test_without_positions_words_are_a_set(close, zoo, config):
     """Law 8: permute the source, and its states are permuted; the target, which looks at all of them, feels nothing."""
     expected, actual, before, after = permuted(zoo, config)
     close(actual, expected)
@@ -348,7 +342,7 @@ def test_without_positions_words_are_a_set(close: Close, zoo: Any, config: Model
 
 
 @pytest.mark.parametrize("name", ORDERED)
-def test_with_positions_order_matters(zoo: Any, name: str) -> None:
+def test_with_positions_order_matters(zoo, name):
     """The other half of law 8."""
     expected, actual, before, after = permuted(zoo, ORDERED[name])
     assert (actual - expected).abs().max() > 1e-3

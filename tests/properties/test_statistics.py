@@ -1,8 +1,5 @@
 """Laws of comparisons, for any scores."""
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 import pytest
 from hypothesis import assume, given
@@ -15,7 +12,7 @@ NUMBERS = st.floats(-3, 3, allow_subnormal=False, width=32)
 
 
 @st.composite
-def models(draw: Callable[..., Any], *, count: int = 2) -> dict[str, np.ndarray]:
+def models(draw, *, count=2):
     """Scores of some models, of 0 and 1 or of any numbers."""
     items = draw(st.integers(1, 23))
     values = draw(st.sampled_from([st.sampled_from([0.0, 1.0]), NUMBERS]))
@@ -23,16 +20,16 @@ def models(draw: Callable[..., Any], *, count: int = 2) -> dict[str, np.ndarray]
     return {name: draw(arrays(np.float64, shape, elements=values)) for name, shape in zip("abc", shapes, strict=False)}
 
 
-def shares(scores: dict[str, np.ndarray]) -> bool:
+def shares(scores):
     return all(bool(np.isin(one, (0, 1)).all()) for one in scores.values())
 
 
-def same(first: float, second: float) -> bool:
+def same(first, second):
     return first == pytest.approx(second, rel=1e-6, abs=1e-9)
 
 
 @given(models())
-def test_a_difference_seen_from_the_other_side_is_its_negative(scores: dict[str, np.ndarray]) -> None:
+def test_a_difference_seen_from_the_other_side_is_its_negative(scores):
     there = score_runs(scores).comparison().between("a", "b")
     turned = score_runs({"b": scores["b"], "a": scores["a"]}).comparison()
     back = turned.pairs[0].swapped()
@@ -45,7 +42,7 @@ def test_a_difference_seen_from_the_other_side_is_its_negative(scores: dict[str,
 
 
 @given(models(), st.randoms(use_true_random=False))
-def test_the_order_of_items_and_of_seeds_is_nothing(scores: dict[str, np.ndarray], random: Any) -> None:
+def test_the_order_of_items_and_of_seeds_is_nothing(scores, random):
     items = list(range(scores["a"].shape[1]))
     random.shuffle(items)
     mixed = {}
@@ -62,7 +59,7 @@ def test_the_order_of_items_and_of_seeds_is_nothing(scores: dict[str, np.ndarray
 
 
 @given(models(count=3))
-def test_figures_are_what_they_claim_to_be(scores: dict[str, np.ndarray]) -> None:
+def test_figures_are_what_they_claim_to_be(scores):
     found = score_runs(scores).comparison()
     for name, one in found.estimates.items():
         assert one.mean == pytest.approx(scores[name].mean(), abs=1e-12)
@@ -81,7 +78,7 @@ def test_figures_are_what_they_claim_to_be(scores: dict[str, np.ndarray]) -> Non
 
 
 @given(models(), st.floats(0.1, 10), st.floats(-5, 5))
-def test_another_scale_changes_no_test(scores: dict[str, np.ndarray], factor: float, shift: float) -> None:
+def test_another_scale_changes_no_test(scores, factor, shift):
     scaled = {name: factor * one + shift for name, one in scores.items()}
     assume(not shares(scores) and not shares(scaled))  # they have a scale
     before, after = score_runs(scores).comparison().pairs[0], score_runs(scaled).comparison().pairs[0]
@@ -90,7 +87,7 @@ def test_another_scale_changes_no_test(scores: dict[str, np.ndarray], factor: fl
 
 
 @given(models())
-def test_a_copy_is_never_better(scores: dict[str, np.ndarray]) -> None:
+def test_a_copy_is_never_better(scores):
     pair = score_runs({"a": scores["a"], "b": scores["a"].copy()}).comparison().pairs[0]
     assert (pair.difference, pair.p) == (0, 1)
     assert pair.low <= 0 <= pair.high

@@ -1,24 +1,18 @@
 """A small comparison to be damaged and forged."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import shutil
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from selfattn.comparison.compare import compare
 
-if TYPE_CHECKING:
-    from multiprocessing.context import ForkServerContext
-
 
 @pytest.fixture(scope="session")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def whole(tmp_path_factory):
     """A small comparison of one model; do not change it."""
     out = tmp_path_factory.mktemp("comparison") / "whole"
     training = {"epochs": 1, "items_per_epoch": 64, "validation_items": 5}
@@ -28,13 +22,13 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def copy(whole: Path, tmp_path: Path) -> Path:
+def copy(whole, tmp_path):
     """A copy of the comparison, to be changed."""
     return Path(shutil.copytree(whole, tmp_path / "comparison"))
 
 
 @pytest.fixture(scope="session")
-def processes(request: pytest.FixtureRequest) -> ForkServerContext:
+def processes(request):
     """Start processes that have the program loaded."""
     if sys.platform == "win32":
         pytest.skip("Windows has no server that forks")

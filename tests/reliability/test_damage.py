@@ -10,17 +10,14 @@ import shutil
 import signal
 import socket
 import sys
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
-from hub_server import Hub
 from safetensors.torch import load_file, save_file
-from small_runs import Cli, Exported, accept_changes, words
+from small_runs import accept_changes, words
 
 from selfattn.codec import encode, write
 from selfattn.comparison import tested as on_disk
@@ -35,7 +32,6 @@ from selfattn.results.record import read_record
 from selfattn.runs.directory import CHECKPOINT, RunDirectory
 from selfattn.runs.ledger import LEDGER, read_ledger
 from selfattn.runs.load import load
-from selfattn.runs.run import Run
 from selfattn.training.checkpoint import CheckpointFile
 
 pytestmark = [
@@ -48,7 +44,7 @@ REPORTS = ("report.html", "report.md", "results.json")  # made of the others, an
 SECRET = "my private key"
 
 
-def all_that_is_read(comparison: Path) -> list[Any]:
+def all_that_is_read(comparison):
     """What the program reads of a comparison, in a form that can be compared."""
     run = load(comparison / RUN)
     tested, checkpoints = on_disk.RunOnDisk(comparison / RUN, "plain"), CheckpointFile(comparison / RUN / CHECKPOINT)
@@ -64,7 +60,7 @@ def all_that_is_read(comparison: Path) -> list[Any]:
         return [*plan, encode(run.config), weights, run.predict(TEXTS), of_test, checkpoint, packed]
 
 
-def damaged(content: bytes, chance: random.Random) -> bytes:
+def damaged(content, chance):
     """Flip a bit, or cut the end off."""
     place = chance.randrange(len(content))
     if chance.random() < 0.2:
@@ -73,7 +69,7 @@ def damaged(content: bytes, chance: random.Random) -> bytes:
 
 
 @pytest.mark.parametrize("count", [30, pytest.param(1000, marks=pytest.mark.reliability)])
-def test_damage_is_named_or_harmless(whole: Path, copy: Path, count: int) -> None:
+def test_damage_is_named_or_harmless(whole, copy, count):
     before = all_that_is_read(whole)
     files = [file for file in copy.rglob("*") if file.is_file() and file.name not in REPORTS and file.stat().st_size]
     names = {"plan.json", "costs.json", "config.json", "model.safetensors", "run.json", "test.jsonl"}
@@ -100,17 +96,17 @@ def test_damage_is_named_or_harmless(whole: Path, copy: Path, count: int) -> Non
 # --- what somebody puts in the place of a file ------------------------------------------------------------------------
 
 
-def pipe(path: Path) -> None:
+def pipe(path):
     path.unlink(missing_ok=True)
     os.mkfifo(path)
 
 
-def enlarge(size: int, path: Path) -> None:
+def enlarge(size, path):
     with path.open("r+b") as file:
         file.truncate(size + 1)  # a hole, which takes no space on the disk
 
 
-def forge(change: Callable[[Any], object], path: Path) -> None:
+def forge(change, path):
     """Change a JSON file in place, and take away the checksums, as whoever forges it would."""
     values = json.loads(path.read_text())
     values.pop("checksum", None)
@@ -120,18 +116,18 @@ def forge(change: Callable[[Any], object], path: Path) -> None:
         accept_changes(path.parent)
 
 
-def resize(setting: str, value: int, path: Path) -> None:
+def resize(setting, value, path):
     forge(lambda config: [config["model"][side].update({setting: value}) for side in ("encoder", "decoder")], path)
 
 
-def point_to_a_pipe(path: Path) -> None:
+def point_to_a_pipe(path):
     os.mkfifo(path.parent / "pipe")
     file = str(path.parent / "pipe")
     data = {"kind": "file", "path": file, "sha256": "0", "split": "by source", "validation_items": 1}
     forge(lambda config: config.update(data=data, task_options={"data": [file]}), path)
 
 
-def make_infinite(path: Path) -> None:
+def make_infinite(path):
     weights = load_file(path)
     save_file({name: torch.full_like(tensor, torch.nan) for name, tensor in weights.items()}, path)
     accept_changes(path.parent)
@@ -140,7 +136,7 @@ def make_infinite(path: Path) -> None:
 PREDICT, REPORT = "predict RUN", "report WHOLE --out OUT"
 SEEDS = "plan.json: seeds: expected less than or equal to 10000, found 1000000000000; "
 # A file, what is done to it, the command, and what it says; without a command, whatever reads the file in Python.
-FORGERIES: list[tuple[str, Callable[[Path], None], str, str]] = [
+FORGERIES = [
     *((f"{RUN}/{name}", pipe, PREDICT, f"{name}: is not a file; ") for name in (
         "config.json", "run.json", "model.safetensors", "tokenizer/char.json", "step.onnx", "ctranslate2/model.bin"
     )),
@@ -163,9 +159,7 @@ FORGERIES: list[tuple[str, Callable[[Path], None], str, str]] = [
 
 
 @pytest.mark.parametrize(("name", "change", "line", "reason"), FORGERIES)
-def test_what_is_put_in_the_place_of_a_file_is_one_line(
-    cli: Cli, copy: Path, name: str, change: Callable[[Path], None], line: str, reason: str
-) -> None:
+def test_what_is_put_in_the_place_of_a_file_is_one_line(cli, copy, name, change, line, reason):
     (copy / name).parent.mkdir(exist_ok=True)
     change(copy / name)
     before = sorted(copy.parent.rglob("*"))
@@ -185,7 +179,7 @@ HOSTILE = ("[" * 100_000 + "]" * 100_000, '{"a":' * 400 + "1" + "}" * 400, "9" *
 
 
 @pytest.mark.parametrize("name", ["plan.json", *(f"{RUN}/{name}" for name in FILES)])
-def test_hostile_json_is_one_line(cli: Cli, copy: Path, name: str) -> None:
+def test_hostile_json_is_one_line(cli, copy, name):
     """Each hostile value as the file and, by turns, in place of the file's values."""
     path = copy / name
     values = json.loads(path.read_text().splitlines()[0] if path.suffix == ".jsonl" else path.read_text())
@@ -204,7 +198,7 @@ def test_hostile_json_is_one_line(cli: Cli, copy: Path, name: str) -> None:
 @pytest.mark.skipif(not hasattr(os, "seteuid"), reason="rights of POSIX")
 @pytest.mark.parametrize("name", ["", "config.json", "model.safetensors", "run.json", "tokenizer"])
 @pytest.mark.parametrize("line", [PREDICT, "evaluate RUN", REPORT, "attention RUN 1.May.2030", "demo RUN --out OUT"])
-def test_what_may_not_be_read_is_named(cli: Cli, copy: Path, monkeypatch: Any, name: str, line: str) -> None:
+def test_what_may_not_be_read_is_named(cli, copy, monkeypatch, name, line):
     if line == REPORT and name in ("model.safetensors", "tokenizer"):
         pytest.skip("a report reads neither")
     monkeypatch.chdir("/")
@@ -227,7 +221,7 @@ def test_what_may_not_be_read_is_named(cli: Cli, copy: Path, monkeypatch: Any, n
     assert "permission denied" in done.err.lower()
 
 
-def test_a_file_of_data_that_has_no_end_is_not_read(tmp_path: Path) -> None:
+def test_a_file_of_data_that_has_no_end_is_not_read(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     readers = file_sha256, lambda path: next(lines_of(path))
     for read, path in itertools.product(readers, (tmp_path / "pipe", Path("/dev/zero"))):
@@ -238,7 +232,7 @@ def test_a_file_of_data_that_has_no_end_is_not_read(tmp_path: Path) -> None:
 # --- killed, or out of space, between two writes ----------------------------------------------------------------------
 
 
-def test_killed_between_record_and_file_the_file_before_is_taken(whole: Path, copy: Path) -> None:
+def test_killed_between_record_and_file_the_file_before_is_taken(whole, copy):
     directory, weights = RunDirectory(copy / RUN), copy / RUN / "model.safetensors"
     before = weights.read_bytes()
     other = load(whole / RUN).model
@@ -252,7 +246,7 @@ def test_killed_between_record_and_file_the_file_before_is_taken(whole: Path, co
 
 
 @pytest.mark.parametrize("kept", ["the plan", "the plan and the runs"])
-def test_killed_before_the_ledger_was_written_it_is_written_later(cli: Cli, whole: Path, copy: Path, kept: str) -> None:
+def test_killed_before_the_ledger_was_written_it_is_written_later(cli, whole, copy, kept):
     ledger, plan = copy / LEDGER, read_plan(copy)
     plan = write_plan(copy, replace(plan, command=plan.command.replace(str(whole), str(copy))))
     lines = ledger.read_text().splitlines(keepends=True)
@@ -268,7 +262,7 @@ def test_killed_before_the_ledger_was_written_it_is_written_later(cli: Cli, whol
     assert (check.departures, [entry.run for entry in read_ledger(copy)]) == ((), ["", "plain-seed0", ""])
 
 
-def test_no_half_line_is_added_where_the_disk_is_full(tmp_path: Path) -> None:
+def test_no_half_line_is_added_where_the_disk_is_full(tmp_path):
     import resource
 
     path, limits = tmp_path / "ledger.jsonl", resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -288,13 +282,13 @@ def test_no_half_line_is_added_where_the_disk_is_full(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def run(runs: dict[str, Run], tmp_path: Path) -> Path:
+def run(runs, tmp_path):
     """A copy of a run, to be changed, and a private file beside it."""
     (tmp_path / "private").write_text(SECRET)
     return Path(shutil.copytree(runs["transformer"].path, tmp_path / "run"))
 
 
-def test_nothing_is_written_through_a_link(cli: Cli, copy: Path, tmp_path: Path) -> None:
+def test_nothing_is_written_through_a_link(cli, copy, tmp_path):
     own = tmp_path / "own"
     own.write_text("precious\n")
     (copy / "report").mkdir()
@@ -310,7 +304,7 @@ def test_nothing_is_written_through_a_link(cli: Cli, copy: Path, tmp_path: Path)
     assert own.read_text() == "precious\n"
 
 
-def test_links_beside_the_files_of_a_run_stay_at_home(run: Path, hub: Hub) -> None:
+def test_links_beside_the_files_of_a_run_stay_at_home(run, hub):
     for name in ("tokenizer/.hidden", "more.onnx", "more.onnx.data", "ctranslate2/more"):  # copied by pattern
         (run / name).parent.mkdir(exist_ok=True)
         (run / name).symlink_to(run.parent / "private")
@@ -325,7 +319,7 @@ def test_links_beside_the_files_of_a_run_stay_at_home(run: Path, hub: Hub) -> No
 
 
 @pytest.mark.parametrize("name", ["tokenizer/char.json", "model.safetensors", "tokenizer"])
-def test_a_link_in_place_of_a_file_is_not_copied(run: Path, hub: Hub, name: str) -> None:
+def test_a_link_in_place_of_a_file_is_not_copied(run, hub, name):
     loaded = load(run)
     (run / name).rename(run.parent / "elsewhere")
     (run / name).symlink_to(run.parent / "elsewhere")
@@ -335,14 +329,14 @@ def test_a_link_in_place_of_a_file_is_not_copied(run: Path, hub: Hub, name: str)
 
 
 @pytest.mark.parametrize("name", ["../private", "/etc/hostname", "tokenizer/../../private"])
-def test_a_record_lists_nothing_outside_its_directory(run: Path, name: str) -> None:
+def test_a_record_lists_nothing_outside_its_directory(run, name):
     record = RunDirectory(run).record()
     write(run / "run.json", replace(record, files={**record.files, name: ("0",)}), checksum=True)
     with pytest.raises(UserError, match="which is not in this directory"):
         RunDirectory(run).copy(run.parent / "copy", "*")
 
 
-def test_a_run_of_the_cache_is_copied_through_its_links(runs: dict[str, Run], hub: Hub, tmp_path: Path) -> None:
+def test_a_run_of_the_cache_is_copied_through_its_links(runs, hub, tmp_path):
     runs["rnn-plain"].push("me/run", test=False)
     cached = load("hf://me/run").path
     assert (cached / "config.json").is_symlink()
@@ -350,7 +344,7 @@ def test_a_run_of_the_cache_is_copied_through_its_links(runs: dict[str, Run], hu
     assert (tmp_path / "model.safetensors").read_bytes() == (cached / "model.safetensors").read_bytes()
 
 
-def test_nothing_of_this_machine_is_published(run: Path, hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_of_this_machine_is_published(run, hub, monkeypatch):
     monkeypatch.chdir(run.parent)
     monkeypatch.setattr(socket, "gethostname", lambda: "kitchen-pc")
     (run.parent / "my work" / "set").mkdir(parents=True)
@@ -375,7 +369,7 @@ def test_nothing_of_this_machine_is_published(run: Path, hub: Hub, monkeypatch: 
     assert json.loads(files["config.json"])["data"]["path"] == "a.tsv"
 
 
-def test_a_graph_holds_no_path_of_the_machine(exported_run: Exported) -> None:
+def test_a_graph_holds_no_path_of_the_machine(exported_run):
     for graph in exported_run("rnn-plain", "onnx").path.glob("*.onnx"):
         content = graph.read_bytes()
         assert b".py" not in content

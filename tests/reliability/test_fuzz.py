@@ -11,13 +11,10 @@ import os
 import random
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterator
 from functools import partial
-from pathlib import Path
-from typing import Any
 
 import pytest
-from small_runs import Cli, Done, words
+from small_runs import Done, words
 
 from selfattn.codec import fingerprint
 from selfattn.comparison.plan import read_plan
@@ -32,30 +29,28 @@ from selfattn.tokenizers.listed import CharTokenizer
 from selfattn.tokenizers.load import load_tokenizer
 from selfattn.tokenizers.subword import SubwordSettings, SubwordTokenizer
 
-Entry = Callable[[random.Random], object]
-
 NASTY = (
     *"aé한ａ\x00\x01\t\n\r\x1b\x7f\x85\u200b\u200f\u202e\u2028\u2029\ufeff\ufffd😀\U0010ffff",
     *("\ud800", "e\u0301", "👩‍👩‍👧", "<s>", "</s>", "▁", " ", '"', ",", "\\", "{}", "[[[["),
     *("||| ", "1-2", "0p3", "99999999999999999999-1"),
 )
-VALUES: tuple[Any, ...] = (
+VALUES = (
     None, True, -1, 0, 1, 10**12, 10**400, 1e308, -0.0, float("nan"), float("inf"), "", "../../x", "/", "a" * 5000,
     "\x1b[31m", "\ud800",    [], {}, [[]], {"": None}, [0] * 1000,
 )  # fmt: skip
 
 
-def text(chance: random.Random) -> str:
+def text(chance):
     """A text of up to thirty nasty pieces."""
     return "".join(chance.choices(NASTY, k=chance.randrange(30)))
 
 
-def argument(chance: random.Random) -> str:
+def argument(chance):
     """A text as a shell can hand it over: no null, and bytes that are no UTF-8 as Python takes them in."""
     return os.fsdecode(text(chance).replace("\x00", "").encode(errors="surrogatepass"))
 
 
-def bytes_like(content: bytes, chance: random.Random) -> bytes:
+def bytes_like(content, chance):
     """A content with a few changes: a byte set, a piece left out, said twice, or put in."""
     for _ in range(chance.randrange(1, 4)):
         start = chance.randrange(len(content) + 1)
@@ -66,7 +61,7 @@ def bytes_like(content: bytes, chance: random.Random) -> bytes:
     return content
 
 
-def json_like(value: Any, chance: random.Random) -> Any:
+def json_like(value, chance):
     """A JSON value with another value, one key less or one more at a random place of it."""
     places = [value]
     for place in places:
@@ -84,11 +79,11 @@ def json_like(value: Any, chance: random.Random) -> Any:
     return value
 
 
-def of_file(path: Path, read: Callable[[Path], object]) -> Entry:
+def of_file(path, read):
     """An entry that reads a changed form of a file, at its place."""
     content = path.read_bytes()
 
-    def entry(chance: random.Random) -> object:
+    def entry(chance):
         if path.suffix == ".json" and chance.random() < 0.5:
             tree = json.loads(content)
             tree.pop("checksum", None)
@@ -103,10 +98,10 @@ def of_file(path: Path, read: Callable[[Path], object]) -> Entry:
     return entry
 
 
-def on_text(tokenizer: Any) -> Entry:
+def on_text(tokenizer):
     """An entry that takes a text apart and puts it together again."""
 
-    def entry(chance: random.Random) -> object:
+    def entry(chance):
         given = text(chance)
         ids = tokenizer.encode(given)
         assert all(0 <= start <= end <= len(given) for start, end in tokenizer.spans(given))
@@ -117,7 +112,7 @@ def on_text(tokenizer: Any) -> Entry:
 
 
 @pytest.fixture
-def entries(copy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Entry]:
+def entries(copy, tmp_path, monkeypatch):
     """Every entry by name, on files of its own."""
     lines = ["a dog\tein Hund\t0-0 1-1", "two dogs run\tzwei Hunde laufen\t0-0 1p1 2-2"] * 3
     subword = SubwordTokenizer.train(lines * 20, SubwordSettings(vocab_size=285))
@@ -164,13 +159,13 @@ def entries(copy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict
     }
 
 
-def sweep(count: int, case: Callable[[random.Random, int], Iterator[tuple[str, Callable[[], object]]]]) -> Counter[str]:
+def sweep(count, case):
     """Make so many cases, and count how they end: a value, a refusal in one short line, or an exit code.
 
     A case gives calls by their names. All that end in another way are told together, each with the first case of it.
     """
-    ends: Counter[str] = Counter()
-    bad: dict[str, int] = {}
+    ends = Counter()
+    bad = {}
     for number in range(count):
         for name, call in case(random.Random(number), number):
             said = ""
@@ -195,7 +190,7 @@ def sweep(count: int, case: Callable[[random.Random, int], Iterator[tuple[str, C
 
 
 @pytest.mark.parametrize("count", [25, pytest.param(6000, marks=pytest.mark.reliability)])
-def test_what_comes_in_is_read_or_refused_in_one_line(entries: dict[str, Entry], count: int) -> None:
+def test_what_comes_in_is_read_or_refused_in_one_line(entries, count):
     ends = sweep(count, lambda chance, number: (
         (name, partial(entry, random.Random(f"{name}/{number}"))) for name, entry in entries.items()
     ))  # fmt: skip
@@ -216,18 +211,16 @@ OPTIONS = {
 
 
 @pytest.mark.parametrize("count", [40, pytest.param(5000, marks=pytest.mark.reliability)])
-def test_no_command_line_ends_in_a_traceback(
-    cli: Cli, copy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int
-) -> None:
+def test_no_command_line_ends_in_a_traceback(cli, copy, tmp_path, monkeypatch, count):
     """Of commands that train nothing, with options and values that fit or do not."""
     monkeypatch.chdir(tmp_path)  # where some commands write
     pairs = tmp_path / "pairs.tsv"
     pairs.write_text("4 March 2031\t2031-03-04\n12/05/1999\t1999-12-05\n", encoding="utf-8")
 
-    def case(chance: random.Random, number: int) -> Iterator[tuple[str, Callable[[], object]]]:
+    def case(chance, number):
         command = chance.choice(list(OPTIONS))
         place = copy if command == "report" else copy / "runs" / "plain-seed0"
-        line: list[object] = [command, *([] if command in ("models", "claims") else [place])]
+        line = [command, *([] if command in ("models", "claims") else [place])]
         line += [argument(chance)] if command == "attention" else []
         line += ["--out", tmp_path / "out"] if command == "report" else []
         for _ in range(chance.randrange(4)):
@@ -242,7 +235,7 @@ def test_no_command_line_ends_in_a_traceback(
     assert min(ends["0"], ends["2"]) >= count // 15
 
 
-def mended(folder: Path) -> None:
+def mended(folder):
     """Write the checksums of runs, records and models of sentencepiece again, where these can be read at all."""
     for path in folder.rglob("subword.json"):
         content = (path.parent / "subword.model").read_bytes()
@@ -257,7 +250,7 @@ def mended(folder: Path) -> None:
         seal(path, {})
 
 
-def seal(path: Path, changes: dict[str, Any], checksum: bool = True) -> None:
+def seal(path, changes, checksum=True):
     """Change a JSON file, and write its checksum again if it had one."""
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
@@ -287,7 +280,7 @@ ON_A_COMPARISON = (
 
 
 @pytest.fixture
-def places(copy: Path, tmp_path: Path) -> dict[str, Path]:
+def places(copy, tmp_path):
     """A run with characters, a run with subwords, and a comparison, by the task's name or ``comparison``."""
     pairs = tmp_path / "pairs.tsv"
     pairs.write_text("".join(f"a dog {n} runs\tein Hund {n} läuft\n" for n in range(200)), encoding="utf-8")
@@ -300,15 +293,13 @@ def places(copy: Path, tmp_path: Path) -> dict[str, Path]:
 
 
 @pytest.mark.parametrize("count", [12, pytest.param(3000, marks=pytest.mark.reliability)])
-def test_commands_on_damaged_files_with_mended_checksums(
-    cli: Cli, places: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int
-) -> None:
+def test_commands_on_damaged_files_with_mended_checksums(cli, places, tmp_path, monkeypatch, count):
     """Whole commands: each succeeds, or says in one line what is wrong."""
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
     monkeypatch.setenv("HF_TOKEN", "none")
     work = tmp_path / "work"
 
-    def case(chance: random.Random, number: int) -> Iterator[tuple[str, Callable[[], object]]]:
+    def case(chance, number):
         name = chance.choice(list(places))
         shutil.copytree(places[name], work)
         files = [path for path in sorted(work.rglob("*")) if path.is_file() and path.suffix in SUFFIXES]

@@ -5,8 +5,6 @@ record, a report. A server that has loaded the program forks every process that 
 the work and not on imports; a checkpoint is written after every step.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import random
@@ -14,11 +12,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from functools import cache, partial
 from operator import itemgetter
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import pytest
 import training_parts as parts
@@ -30,9 +25,6 @@ from selfattn.files import ASIDE, HALF_WRITTEN, LOCK, in_use
 from selfattn.runs.directory import RunDirectory
 from selfattn.training.config import TrainingConfig
 
-if TYPE_CHECKING:
-    from multiprocessing.context import ForkServerContext
-
 pytestmark = pytest.mark.usefixtures("one_thread")
 LIMIT = 300.0
 # The two digests are of files that say when; the outputs in them are compared one by one.
@@ -41,7 +33,7 @@ _OF_TIME = (
 )  # fmt: skip
 
 
-def killed(processes: ForkServerContext, after: float | None, *arguments: Any) -> tuple[bool, float]:
+def killed(processes, after, *arguments):
     """Work in a process of its own, killed after some seconds; say whether it was, and how long it took."""
     process = processes.Process(target=arguments[0], args=arguments[1:])
     process.start()
@@ -54,9 +46,7 @@ def killed(processes: ForkServerContext, after: float | None, *arguments: Any) -
     return process.exitcode != 0, lasted
 
 
-def kill_and_go_on(
-    processes: ForkServerContext, count: int, work: Callable[..., None], of: Callable[[Path], Any], folder: Path
-) -> None:
+def kill_and_go_on(processes, count, work, of, folder):
     """Kill a piece of work at so many moments, each time at one, and hold what comes of it against the whole."""
     assert not killed(processes, None, parts.die_at_write, 0, work, folder / "whole")[0]
     whole, writes = of(folder / "whole"), int((folder / "whole.writes").read_text())
@@ -82,20 +72,20 @@ def kill_and_go_on(
     print(f"{died} of {died} kills in work of {lasts:.2f} s and {writes} files: the same")
 
 
-def report_of(out: Path) -> dict[str, Any]:
+def report_of(out):
     """Everything that a comparison came to, but for when and how fast."""
     record = _without_times(json.loads((out / "results.json").read_text()))
     record["plan"]["entries"].sort(key=itemgetter("run"))  # of two at once, either may be the first
     return what_came(out) | {"record": record}
 
 
-def _without_times(value: Any) -> Any:
+def _without_times(value):
     if isinstance(value, dict):
         return {name: _without_times(item) for name, item in value.items() if name not in _OF_TIME}
     return [_without_times(item) for item in value] if isinstance(value, list) else value
 
 
-def what_came(out: Path) -> dict[str, Any]:
+def what_came(out):
     """What a run or a comparison has come to: weights, metrics, answers."""
     runs = [path.parent for path in sorted(out.rglob("config.json"))]
     answers = [path.read_bytes() for path in sorted(out.rglob("test.jsonl"))]
@@ -103,7 +93,7 @@ def what_came(out: Path) -> dict[str, Any]:
 
 
 SLOW, LONG = pytest.mark.slow, pytest.mark.reliability
-WORK: dict[str, tuple[Callable[..., None], Callable[[Path], Any]]] = {
+WORK = {
     "training": (parts.train_to_the_end, parts.outcome),
     "lengthening": (parts.lengthen_to_the_end, parts.outcome),
     "export": (parts.export_to_the_end, parts.files_of),
@@ -118,7 +108,7 @@ WORK: dict[str, tuple[Callable[..., None], Callable[[Path], Any]]] = {
     *(pytest.param(name, 24, marks=LONG) for name in ("training", "lengthening", "export", "tokenizer train")),
     pytest.param("comparison", 10, marks=LONG), pytest.param("comparison, two at once", 8, marks=LONG),
 ])  # fmt: skip
-def test_work_that_is_killed_ends_well(processes: ForkServerContext, tmp_path: Path, name: str, count: int) -> None:
+def test_work_that_is_killed_ends_well(processes, tmp_path, name, count):
     kill_and_go_on(processes, count, *WORK[name], tmp_path)
 
 
@@ -127,7 +117,7 @@ HOLD = "from selfattn.files import in_use, Path; import sys\nwith in_use(Path(sy
 BUSY = "another process is at work here; wait for it"
 
 
-def test_a_second_process_is_told_and_disturbs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_second_process_is_told_and_disturbs_nothing(tmp_path, monkeypatch):
     run, config = tmp_path / "run", parts.fit_small(tmp_path / "run", CONFIG).config
     monkeypatch.setattr("selfattn.files._PATIENCE", 0.1)
     command = [sys.executable, "-c", HOLD, str(run)]
@@ -148,7 +138,7 @@ def test_a_second_process_is_told_and_disturbs_nothing(tmp_path: Path, monkeypat
     assert [path.name for path in (tmp_path / "out").iterdir()] == [LOCK]
 
 
-def test_a_comparison_that_was_killed_as_it_wrote_is_resumed(copy: Path, whole: Path) -> None:
+def test_a_comparison_that_was_killed_as_it_wrote_is_resumed(copy, whole):
     """Before it had a plan, and at the end."""
     settings = {"models": ("plain=rnn-plain",), "quick": True, "items_per_epoch": 64, "validation_items": 5}
     settings |= {"set": ("encoder.hidden_dim=8", "decoder.hidden_dim=8"), "epochs": 1, "test_items": 4}
@@ -169,13 +159,13 @@ TRAIN = f"train dates --model rnn-plain {SIZES}"
 COMPARE = f"compare dates --models plain=rnn-plain --quick --test-items 4 --jobs 1 {SIZES}"
 
 
-def begin(command: str, out: Path) -> subprocess.Popen[str]:
+def begin(command, out):
     begun = [sys.executable, "-m", "selfattn.cli", *words(command, OUT=out)]
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     return subprocess.Popen(begun, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=environment)
 
 
-def ended(process: subprocess.Popen[str]) -> int:
+def ended(process):
     """Wait for the end, which is a good one or one line."""
     _, said = process.communicate(timeout=LIMIT)
     assert process.returncode in (0, 2), said
@@ -185,11 +175,11 @@ def ended(process: subprocess.Popen[str]) -> int:
 
 
 @pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], dict[str, Any]]:
+def undisturbed(tmp_path_factory):
     """What a training or a comparison comes to that has its directory for itself."""
 
     @cache
-    def of(command: str) -> dict[str, Any]:
+    def of(command):
         out = tmp_path_factory.mktemp("undisturbed") / "out"
         assert ended(begin(command, out)) == 0
         return what_came(out)
@@ -202,7 +192,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], dic
     (TRAIN, f"{TRAIN} --resume"), (TRAIN, TRAIN), (f"{TRAIN} --resume", f"{TRAIN} --resume"), (TRAIN, COMPARE),
     (COMPARE, COMPARE), (COMPARE, f"{COMPARE} --resume"), (f"{COMPARE} --resume", f"{COMPARE} --resume"),
 ])  # fmt: skip
-def test_of_two_that_begin_at_once_one_does_it(tmp_path: Path, undisturbed: Any, first: str, second: str) -> None:
+def test_of_two_that_begin_at_once_one_does_it(tmp_path, undisturbed, first, second):
     out = tmp_path / "out"
     with begin(first, out) as one, begin(second, out) as other:
         codes = [ended(one), ended(other)]

@@ -7,7 +7,6 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from typing import IO
 
 import pytest
 
@@ -27,7 +26,7 @@ class Held:
     threads: int
 
 
-def held(process: int) -> Held | None:
+def held(process):
     """Look at a process; None where it is at its end."""
     place = Path(f"/proc/{process}")
     try:
@@ -37,12 +36,12 @@ def held(process: int) -> Held | None:
         return None
 
 
-def watched(*arguments: object, stdin: IO[bytes] | None = None, stdout: IO[bytes] | None = None) -> list[Held]:
+def watched(*arguments, stdin=None, stdout=None):
     """Run `selfattn`, and look at it again and again."""
     command = [sys.executable, "-m", "selfattn.cli", *map(str, arguments)]
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     process = subprocess.Popen(command, stdin=stdin, stdout=stdout, stderr=subprocess.PIPE, text=True, env=environment)
-    seen: list[Held] = []
+    seen = []
     while True:
         try:
             _, said = process.communicate(timeout=0.2)
@@ -53,7 +52,7 @@ def watched(*arguments: object, stdin: IO[bytes] | None = None, stdout: IO[bytes
     return seen
 
 
-def assert_flat(seen: list[Held]) -> None:
+def assert_flat(seen):
     """Hold the last quarter against the second: until then everything is loaded and warm."""
     assert len(seen) >= 8, "it was over before it could be looked at"
     quarter = len(seen) // 4
@@ -65,7 +64,7 @@ def assert_flat(seen: list[Held]) -> None:
 
 
 @pytest.mark.parametrize("steps", [pytest.param(2000, marks=SLOW), pytest.param(20_000, marks=LONG)])
-def test_a_long_training_holds_no_more_at_its_end(tmp_path: Path, steps: int) -> None:
+def test_a_long_training_holds_no_more_at_its_end(tmp_path, steps):
     options = ("--max-steps", steps, "--validate-every", steps // 20, "--batch-size", 16, "--items-per-epoch", 1000)
     seen = watched("train", "dates", "--model", "rnn-attention", "--out", tmp_path / "run", *options, *SMALL)
     assert len((tmp_path / "run" / "metrics.jsonl").read_text().splitlines()) == 20
@@ -73,7 +72,7 @@ def test_a_long_training_holds_no_more_at_its_end(tmp_path: Path, steps: int) ->
 
 
 @pytest.mark.parametrize("lines", [pytest.param(40_000, marks=SLOW), pytest.param(100_000, marks=LONG)])
-def test_a_long_prediction_holds_no_more_at_its_end(tmp_path: Path, lines: int) -> None:
+def test_a_long_prediction_holds_no_more_at_its_end(tmp_path, lines):
     run, given, written = tmp_path / "run", tmp_path / "in", tmp_path / "out"
     watched("train", "dates", "--model", "rnn-attention", "--out", run, "--max-steps", 5, *SMALL)
     given.write_text("".join(f"{day % 28 + 1} march {2000 + day % 50}\n" for day in range(lines)), encoding="utf-8")

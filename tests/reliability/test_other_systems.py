@@ -3,16 +3,13 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from small_runs import Cli
 
 import selfattn
 from selfattn.files import write_text
 from selfattn.runs.predictor import export_format
-from selfattn.runs.run import Run
 
 pytest.importorskip("fcntl", reason="simulates what it does not have")
 if not Path("/proc/self/maps").exists():
@@ -25,12 +22,12 @@ SMALL = ("--set", "encoder.hidden_dim=8", "--set", "decoder.hidden_dim=8")
 
 
 @pytest.fixture(autouse=True)
-def windows() -> Iterator[None]:
+def windows():
     with like_windows():
         yield
 
 
-def test_the_simulation_refuses_what_windows_refuses(tmp_path: Path) -> None:
+def test_the_simulation_refuses_what_windows_refuses(tmp_path):
     path = tmp_path / "a"
     path.write_bytes(b"1234")
     with path.open("rb") as file:
@@ -46,7 +43,7 @@ def test_the_simulation_refuses_what_windows_refuses(tmp_path: Path) -> None:
     assert len(refused_names(tmp_path)) == 2
 
 
-def test_a_comparison_begun_and_gone_on_with(cli: Cli, tmp_path: Path) -> None:
+def test_a_comparison_begun_and_gone_on_with(cli, tmp_path):
     out = tmp_path / "out"
     words = "compare dates --models a=rnn-attention --quick --test-items 4"
     options = (*words.split(), *TINY, *SMALL)
@@ -60,7 +57,7 @@ def test_a_comparison_begun_and_gone_on_with(cli: Cli, tmp_path: Path) -> None:
     assert refused_names(tmp_path) == []
 
 
-def test_a_training_that_is_refused_leaves_nothing(cli: Cli, tmp_path: Path) -> None:
+def test_a_training_that_is_refused_leaves_nothing(cli, tmp_path):
     run = ("train", "dates", "--model", "rnn-plain", *TINY, *SMALL, "--out", tmp_path / "run")
     refused = cli(*run, "--warmup-steps", 10**6)
     assert refused.code == 2
@@ -71,7 +68,7 @@ def test_a_training_that_is_refused_leaves_nothing(cli: Cli, tmp_path: Path) -> 
     assert cli(*run, "--resume").code == 0
 
 
-def test_a_run_leaves(runs: dict[str, Run], tmp_path: Path) -> None:
+def test_a_run_leaves(runs, tmp_path):
     pytest.importorskip("ctranslate2", reason="needs the extra [ctranslate2]")
     out = tmp_path / "out"
     out.mkdir()  # an empty directory may be there
@@ -93,7 +90,7 @@ for name in ("SIGALRM", "SIGHUP", "SIGKILL", "SIGUSR1", "SIGUSR2", "alarm", "pth
 
 
 @pytest.mark.reliability
-def test_a_training_where_posix_is_not(tmp_path: Path) -> None:
+def test_a_training_where_posix_is_not(tmp_path):
     program = WITHOUT + (
         "import importlib, pkgutil, selfattn\n"
         "for found in pkgutil.walk_packages(selfattn.__path__, 'selfattn.'):\n"

@@ -3,31 +3,28 @@
 import os
 import shutil
 from pathlib import Path
-from typing import Any
 from unittest.mock import Mock
 
 import pytest
 import training_parts as parts
-from hub_server import Hub
-from small_runs import Cli, words
+from small_runs import words
 
 from selfattn.errors import UserError
 from selfattn.files import ASIDE, in_use, open_to_append
 from selfattn.ownership import check_ours, is_ours, new_directory, remove_remains
-from selfattn.runs.run import Run
 from selfattn.training.config import TrainingConfig
 
 RUN = "runs/plain-seed0"
 BRIEF = TrainingConfig(epochs=1, batch_size=8, lr=0.01)
 
 
-def contents(folder: Path) -> dict[str, bytes | None]:
+def contents(folder):
     """All that is in a folder, by its path there."""
     paths = sorted(folder.rglob("*"))
     return {str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None for path in paths}
 
 
-def put(folder: Path, text: str, *names: str) -> Path:
+def put(folder, text, *names):
     for name in names:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)
@@ -35,7 +32,7 @@ def put(folder: Path, text: str, *names: str) -> Path:
 
 
 @pytest.fixture
-def mine(tmp_path: Path) -> Path:
+def mine(tmp_path):
     """A directory of somebody who uses our names."""
     names = ("config.json", "tokenizer/letter.txt", ".draft.7.tmp", "deep/.notes.1.tmp", "ledger.jsonl")
     return put(tmp_path / "mine", "mine\n", *names)
@@ -51,7 +48,7 @@ TO_OUT = (
 
 @pytest.mark.parametrize("line", TO_OUT)
 @pytest.mark.parametrize("more", ["", "plan.json", "run.json", ".lock"])
-def test_a_directory_of_others_stays(cli: Cli, whole: Path, mine: Path, tmp_path: Path, line: str, more: str) -> None:
+def test_a_directory_of_others_stays(cli, whole, mine, tmp_path, line, more):
     put(mine, '{"mine": 1}\n', *([more] if more else []))
     put(tmp_path, "a\tb\n", "pairs.tsv")
     before = contents(tmp_path)
@@ -69,7 +66,7 @@ PAGES = {
 
 
 @pytest.mark.parametrize("line", PAGES)
-def test_pages_are_overwritten_if_ours(cli: Cli, runs: dict[str, Run], copy: Path, tmp_path: Path, line: str) -> None:
+def test_pages_are_overwritten_if_ours(cli, runs, copy, tmp_path, line):
     out = tmp_path / "out"
     out.mkdir()
     command, with_figures = words(line, COPY=copy, RUN=runs["rnn-attention"].path, OUT=out), "--figures" in line
@@ -88,7 +85,7 @@ def test_pages_are_overwritten_if_ours(cli: Cli, runs: dict[str, Run], copy: Pat
         path.write_bytes(kept)
 
 
-def test_nothing_but_a_file_is_written_over_or_appended_to(tmp_path: Path) -> None:
+def test_nothing_but_a_file_is_written_over_or_appended_to(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     put(tmp_path, "mine", "own")
     (tmp_path / "link").symlink_to("own")
@@ -106,7 +103,7 @@ def test_nothing_but_a_file_is_written_over_or_appended_to(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("name", ["run.json", "config.json", "tokenizer/char.json"])
 @pytest.mark.parametrize("line", ["attention RUN 1.May --save FILE", "demo RUN --out FILE"])
-def test_no_page_replaces_a_record(cli: Cli, runs: dict[str, Run], tmp_path: Path, line: str, name: str) -> None:
+def test_no_page_replaces_a_record(cli, runs, tmp_path, line, name):
     run = shutil.copytree(runs["rnn-attention"].path, tmp_path / "run")
     before = contents(run)
     assert name in before
@@ -115,7 +112,7 @@ def test_no_page_replaces_a_record(cli: Cli, runs: dict[str, Run], tmp_path: Pat
     assert contents(run) == before
 
 
-def test_no_report_replaces_another_comparison(cli: Cli, whole: Path, copy: Path) -> None:
+def test_no_report_replaces_another_comparison(cli, whole, copy):
     before = contents(copy)
     refusal = cli("report", whole, "--out", copy).refusal()
     assert f"{copy}: holds another comparison; choose another --out for the report of {whole}" in refusal
@@ -123,7 +120,7 @@ def test_no_report_replaces_another_comparison(cli: Cli, whole: Path, copy: Path
     assert cli("report", copy, "--out", copy).code == 0
 
 
-def test_a_ledger_of_somebody_else_gets_no_line(cli: Cli, runs: dict[str, Run], copy: Path, tmp_path: Path) -> None:
+def test_a_ledger_of_somebody_else_gets_no_line(cli, runs, copy, tmp_path):
     project = tmp_path / "project"
     run = Path(shutil.copytree(runs["rnn-plain"].path, project / "runs" / "a"))
     for content in ("my accounts\n", '{"income": 3}\n'):
@@ -141,7 +138,7 @@ def test_a_ledger_of_somebody_else_gets_no_line(cli: Cli, runs: dict[str, Run], 
 
 
 @pytest.mark.parametrize("was_there", [True, False])
-def test_a_refused_training_leaves_all_as_it_was(tmp_path: Path, monkeypatch: Any, was_there: bool) -> None:
+def test_a_refused_training_leaves_all_as_it_was(tmp_path, monkeypatch, was_there):
     monkeypatch.setattr("selfattn.runs.fit.train_model", Mock(side_effect=UserError("no")))
     out = tmp_path / "some" / "run"
     if was_there:
@@ -152,7 +149,7 @@ def test_a_refused_training_leaves_all_as_it_was(tmp_path: Path, monkeypatch: An
     assert contents(tmp_path) == before
 
 
-def test_a_run_is_overwritten_by_no_rank_and_loses_half_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_is_overwritten_by_no_rank_and_loses_half_files(tmp_path, monkeypatch):
     run = tmp_path / "run"
     parts.fit_small(run, BRIEF)
     own = (".draft.tmp", ".draft.7.tmp", "tokenizer/.x.y.1.tmp", f".folder{ASIDE}/letter")
@@ -167,8 +164,8 @@ def test_a_run_is_overwritten_by_no_rank_and_loses_half_files(tmp_path: Path, mo
     assert contents(run) == before
 
 
-def test_a_new_directory_is_complete_or_not_there(tmp_path: Path) -> None:
-    def write(fails: bool) -> None:
+def test_a_new_directory_is_complete_or_not_there(tmp_path):
+    def write(fails):
         with new_directory(tmp_path / "a" / "out") as folder:
             (folder / "file").write_text("x")
             if fails:
@@ -189,7 +186,7 @@ def test_a_new_directory_is_complete_or_not_there(tmp_path: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:Use 'content=:DeprecationWarning")  # of huggingface_hub itself
-def test_push_writes_over_no_repository_of_somebody_else(runs: dict[str, Run], hub: Hub) -> None:
+def test_push_writes_over_no_repository_of_somebody_else(runs, hub):
     run = runs["rnn-plain"]
     for files in ({"README.md": b"my work"}, {"config.json": b"{}", "run.json": b'{"mine": 1}'}):
         hub.commits["me/mine"], hub.branches["me/mine"] = {"0" * 40: files}, {"main": "0" * 40}
@@ -202,5 +199,5 @@ def test_push_writes_over_no_repository_of_somebody_else(runs: dict[str, Run], h
     assert {"notes.txt", ".gitattributes", "run.json"} <= set(hub.files("me/mine"))
 
 
-def test_a_directory_is_ours_by_its_record(whole: Path, mine: Path) -> None:
+def test_a_directory_is_ours_by_its_record(whole, mine):
     assert [is_ours(place) for place in (whole / RUN, whole, mine)] == [True, True, False]

@@ -2,12 +2,9 @@
 
 import os
 import signal
-from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from itertools import product
-from pathlib import Path
-from typing import Any
 
 import pytest
 import training_parts as parts
@@ -17,11 +14,10 @@ from selfattn.decoding.texts import decode_texts
 from selfattn.errors import UserError
 from selfattn.processes import Stopped, first_interrupt, polling
 from selfattn.runs.directory import CHECKPOINT, RunDirectory
-from selfattn.runs.run import Run
 from selfattn.training.checkpoint import CheckpointFile
 from selfattn.training.config import TrainingConfig
 from selfattn.training.loop import Criterion
-from selfattn.training.observer import Observer, StepReport, StopAtStep
+from selfattn.training.observer import Observer, StopAtStep
 from selfattn.training.step import check_finite
 
 CONFIG = TrainingConfig(epochs=4, batch_size=4, lr=0.01)
@@ -35,14 +31,14 @@ CONFIGS = {
 class Asks(Observer):
     """Interrupts its own process at a step, or at a step of a validation, counted over all of them."""
 
-    def __init__(self, step: int = 0, call: int = 0) -> None:
+    def __init__(self, step=0, call=0):
         self.step, self.call = step, call
 
-    def stepped(self, report: StepReport) -> None:
+    def stepped(self, report):
         if report.step == self.step:
             os.kill(os.getpid(), signal.SIGINT)
 
-    def requests_stop(self) -> bool:
+    def requests_stop(self):
         self.call -= 1
         if self.call == 0:
             os.kill(os.getpid(), signal.SIGTERM)
@@ -50,11 +46,11 @@ class Asks(Observer):
 
 
 @pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, bool], dict[str, Any]]:
+def undisturbed(tmp_path_factory):
     """What a training comes to; validated by its loss or, as the tests that ask for it do, by decoding."""
 
     @cache
-    def of(name: str, decodes: bool) -> dict[str, Any]:
+    def of(name, decodes):
         out = tmp_path_factory.mktemp("whole") / "run"
         parts.fit_small(out, CONFIGS[name])
         return parts.outcome(out)
@@ -62,7 +58,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, bool
     return of
 
 
-def stop_and_go_on(out: Path, name: str, asks: Asks) -> Any:
+def stop_and_go_on(out, name, asks):
     """Interrupt a training; its progress at the interrupt. Then it is gone on with."""
     stop = StopAtStep()
     refused = pytest.raises(KeyboardInterrupt, match="the same command with `resume` goes on")
@@ -76,17 +72,17 @@ def stop_and_go_on(out: Path, name: str, asks: Asks) -> Any:
 
 
 @pytest.mark.parametrize(("name", "step"), [*product(["epochs"], (1, 6, 18)), *product(["every 5 steps"], (5, 6, 18))])
-def test_stopped_at_a_step_it_goes_on_from_there(tmp_path: Path, undisturbed: Any, name: str, step: int) -> None:
+def test_stopped_at_a_step_it_goes_on_from_there(tmp_path, undisturbed, name, step):
     assert stop_and_go_on(tmp_path / "run", name, Asks(step)).step == step
     assert parts.outcome(tmp_path / "run") == undisturbed(name, False)
 
 
 @pytest.mark.parametrize("call", [1, 4, 7, 16])
 @pytest.mark.parametrize("name", CONFIGS)
-def test_stopped_in_a_validation(tmp_path: Path, monkeypatch: Any, undisturbed: Any, name: str, call: int) -> None:
+def test_stopped_in_a_validation(tmp_path, monkeypatch, undisturbed, name, call):
     """It validates again."""
 
-    def measure(model: Any, loss: float, processes: Any) -> dict[str, float]:
+    def measure(model, loss, processes):
         outputs = decode_texts(model, data.tokenizer, ["abc", "d", "ef"], max_length=9, processes=processes)
         return {"perplexity": float(sum(len(best[0].text) for best in outputs))}
 
@@ -98,7 +94,7 @@ def test_stopped_in_a_validation(tmp_path: Path, monkeypatch: Any, undisturbed: 
 
 
 @pytest.mark.parametrize("beam", [1, 2])
-def test_decoding_stops_at_a_step(runs: dict[str, Run], beam: int) -> None:
+def test_decoding_stops_at_a_step(runs, beam):
     answers = iter([False, False, True])
     with pytest.raises(Stopped), polling(lambda: next(answers)):
         runs["transformer"].predict(["May 1, 2001"] * 3, DecodingOptions(beam=beam))
@@ -106,7 +102,7 @@ def test_decoding_stops_at_a_step(runs: dict[str, Run], beam: int) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_the_second_one_does_not_wait(number: int) -> None:
+def test_the_second_one_does_not_wait(number):
     stop, before = StopAtStep(), signal.getsignal(number)
     signal.signal(number, signal.default_int_handler)
     try:
@@ -121,7 +117,7 @@ def test_the_second_one_does_not_wait(number: int) -> None:
         signal.signal(number, before)
 
 
-def test_before_the_first_step_it_does_not_wait_either_and_what_is_ignored_stays_ignored() -> None:
+def test_before_the_first_step_it_does_not_wait_either_and_what_is_ignored_stays_ignored():
     with pytest.raises(KeyboardInterrupt), first_interrupt(StopAtStep().request):
         os.kill(os.getpid(), signal.SIGINT)
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # as under nohup
@@ -133,16 +129,16 @@ def test_before_the_first_step_it_does_not_wait_either_and_what_is_ignored_stays
 
 
 @pytest.mark.parametrize(("precision", "also"), [("float32", False), ("bfloat16", True)])
-def test_the_advice_fits_the_precision(precision: str, also: bool) -> None:
+def test_the_advice_fits_the_precision(precision, also):
     with pytest.raises(UserError, match="the loss became nan at step 3; lower the learning rate") as caught:
         check_finite("loss", float("nan"), 3, 0.5, precision)
     assert str(caught.value).endswith(", or train anew in float32") == also
     assert "--lr, now 0.5), with --resume from the last checkpoint" in caught.value.as_options()
 
 
-def test_it_goes_on_with_a_lower_rate_and_with_nothing_else_changed(tmp_path: Path) -> None:
+def test_it_goes_on_with_a_lower_rate_and_with_nothing_else_changed(tmp_path):
     class Diverges(Observer):
-        def validated(self, *_: object) -> None:
+        def validated(self, *_):
             raise UserError("training: the loss became nan")
 
     run, directory = tmp_path / "run", RunDirectory(tmp_path / "run")
@@ -162,7 +158,7 @@ def test_it_goes_on_with_a_lower_rate_and_with_nothing_else_changed(tmp_path: Pa
     assert directory.metrics()[-1].lr <= 0.001
 
 
-def test_weights_that_are_no_numbers_are_never_gone_on_from(tmp_path: Path) -> None:
+def test_weights_that_are_no_numbers_are_never_gone_on_from(tmp_path):
     """The step is too large for float32; the loss of the next step would tell, behind the checkpoint of this one."""
     config = replace(CONFIG, lr=1e39, warmup=0.0, schedule="constant")
     with pytest.raises(UserError, match=r"the size of \S+ became (inf|nan) at step 1; lower the learning rate"):

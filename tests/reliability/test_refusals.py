@@ -9,10 +9,9 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
-from small_runs import Cli, words
+from small_runs import words
 
 from selfattn import files
 from selfattn.cli.main import main
@@ -25,7 +24,7 @@ LIMIT = 300  # seconds, on a machine that has other things to do
 
 
 @pytest.fixture
-def places(whole: Path, tmp_path: Path) -> dict[str, Path]:
+def places(whole, tmp_path):
     (tmp_path / "pairs.tsv").write_text("May 1, 2001\t2001-05-01\n" * 9)
     return {"RUN": whole / RUN, "WHOLE": whole, "PAIRS": tmp_path / "pairs.tsv", "OUT": tmp_path / "out"}
 
@@ -42,9 +41,9 @@ PRINTING = (
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device of Linux")
 @pytest.mark.parametrize("line", PRINTING)
 def test_an_output_that_is_full_or_closed_ends_every_command_in_one_line(
-    line: str, runs: dict[str, Any], places: dict[str, Path], monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
+    line, runs, places, monkeypatch,
+    capsys,
+):  # fmt: skip
     arguments = words(line, **places | {"RUN": runs["rnn-attention"].path})
     for reason, expected in (("full", "standard output: .*no space left"), ("closed", "standard output is closed")):
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"May 1, 2001\n")))
@@ -57,10 +56,10 @@ def test_an_output_that_is_full_or_closed_ends_every_command_in_one_line(
         assert re.match(f"error: {expected}", message.splitlines()[-1], re.I), message
 
 
-def test_a_disk_that_is_full_at_the_start(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, train: Any) -> None:
+def test_a_disk_that_is_full_at_the_start(monkeypatch, tmp_path, train):
     replace = os.replace
 
-    def full(aside: Path, path: Path) -> None:
+    def full(aside, path):
         if path.name == "run.json":
             raise OSError(28, "No space left on device", str(path))
         replace(aside, path)
@@ -70,14 +69,14 @@ def test_a_disk_that_is_full_at_the_start(monkeypatch: pytest.MonkeyPatch, tmp_p
         train("rnn-plain", tmp_path / "run")
 
 
-def test_a_comparison_whose_versions_are_unknown_is_reported(cli: Cli, copy: Path) -> None:
+def test_a_comparison_whose_versions_are_unknown_is_reported(cli, copy):
     directory = RunDirectory(copy / RUN)
     directory.write_record(replace(directory.record(), versions={}))
     assert cli("report", copy, "--out", copy.parent / "report").code == 0
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="paths of POSIX")
-def test_a_path_that_leads_nowhere_is_named(cli: Cli, tmp_path: Path) -> None:
+def test_a_path_that_leads_nowhere_is_named(cli, tmp_path):
     (tmp_path / "loop").symlink_to("loop")
     for path, reason in (
         (tmp_path / "loop", "loop: cannot be read"),
@@ -89,9 +88,7 @@ def test_a_path_that_leads_nowhere_is_named(cli: Cli, tmp_path: Path) -> None:
     assert "cannot be written (surrogates not allowed); choose another --out" in done.refusal()
 
 
-def test_a_long_file_says_how_far_it_is(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_long_file_says_how_far_it_is(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("selfattn.data.readers.lines._REPORTED", 20)
     (tmp_path / "a.gz").write_bytes(gzip.compress(b"a\n" * 50))
     assert len(list(lines_of(tmp_path / "a.gz"))) == 50
@@ -99,7 +96,7 @@ def test_a_long_file_says_how_far_it_is(
     assert said == ["20 lines read so far", "40 lines read so far"]
 
 
-def test_a_line_without_end_is_not_held(tmp_path: Path) -> None:
+def test_a_line_without_end_is_not_held(tmp_path):
     (tmp_path / "a.txt.gz").write_bytes(gzip.compress(b"one\n" + b"a" * (80 << 20), compresslevel=1))
     lines = lines_of(tmp_path / "a.txt.gz")
     assert next(lines) == "one"
@@ -124,7 +121,7 @@ main()
     pytest.param(signal.SIGINT, "imports torch", marks=pytest.mark.reliability),
     pytest.param(signal.SIGINT, "imports selfattn.runs.fit", marks=pytest.mark.reliability),
 ])  # fmt: skip
-def test_a_program_that_is_stopped_early_says_so(tmp_path: Path, number: int, moment: str) -> None:
+def test_a_program_that_is_stopped_early_says_so(tmp_path, number, moment):
     command = [sys.executable, "-c", TOLD, "train", "dates", "--out", str(tmp_path / "run")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert f"{moment}\n" in iter(process.stdout.readline, "")  # which reads until it is said

@@ -3,18 +3,14 @@
 A host is a network namespace; the same command goes on where it was killed.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import parallel_program as program
 import pytest
@@ -26,9 +22,6 @@ from selfattn.distributed import Processes
 from selfattn.runs.directory import RunDirectory
 from selfattn.training.config import TrainingConfig
 
-if TYPE_CHECKING:
-    from multiprocessing.context import ForkServerContext
-
 __all__ = ["hosts"]
 pytestmark = pytest.mark.usefixtures("one_thread")
 FIXTURES = Path(__file__).parents[1] / "fixtures"
@@ -39,7 +32,7 @@ ENDS = dict(zip(HOSTS, ("cable-a", "cable-b"), strict=True))
 
 
 @contextmanager
-def started(*command: str, host: str = "", **settings: str) -> Iterator[subprocess.Popen[str]]:
+def started(*command, host="", **settings):
     """Start Python in a process of its own, perhaps on one of the hosts."""
     kept = {name: value for name, value in os.environ.items() if name not in ("RANK", "WORLD_SIZE", "LOCAL_RANK")}
     environment = kept | {"OMP_NUM_THREADS": "1"} | ({"GLOO_SOCKET_IFNAME": ENDS[host]} if host else {}) | settings
@@ -52,19 +45,19 @@ def started(*command: str, host: str = "", **settings: str) -> Iterator[subproce
             process.kill()
 
 
-def end_well(*processes: subprocess.Popen[str]) -> None:
+def end_well(*processes):
     said = [process.communicate(timeout=5 * LIMIT)[1] for process in processes]
     assert [process.returncode for process in processes] == [0] * len(processes), "\n".join(said)
 
 
-def results(folder: Path) -> list[dict[str, Any]]:
+def results(folder):
     found = [json.loads((folder / f"rank{rank}.json").read_text()) for rank in range(2)]
     assert [one["count"] for one in found] == [2, 2]
     assert found[0]["weights"] == found[1]["weights"]  # bit for bit
     return found
 
 
-def check_curve(found: dict[str, Any], folder: Path) -> None:
+def check_curve(found, folder):
     """The curve of two processes is that of one, up to the order in which float32 numbers are added."""
     program.fit_small(folder / "alone", program.CURVE, model=program.CURVE_MODEL)
     alone = [report.to_line() for report in RunDirectory(folder / "alone").metrics()]
@@ -75,7 +68,7 @@ def check_curve(found: dict[str, Any], folder: Path) -> None:
                 assert two[name] == pytest.approx(one[name], rel=1e-3), name
 
 
-def check_validations(first: dict[str, Any], second: dict[str, Any]) -> None:
+def check_validations(first, second):
     """Each process validates half of the batches, and the sum is that of one process."""
     found = program.validated(Processes())
     assert found["computed"] == [6, 4]
@@ -92,7 +85,7 @@ def check_validations(first: dict[str, Any], second: dict[str, Any]) -> None:
 
 
 @pytest.mark.slow
-def test_two_processes_do_what_one_does(processes: ForkServerContext, tmp_path: Path) -> None:
+def test_two_processes_do_what_one_does(processes, tmp_path):
     port = parts.free_port()
     both = [processes.Process(target=program.as_one_of_two, args=(rank, port, tmp_path)) for rank in range(2)]
     for process in both:
@@ -117,7 +110,7 @@ def test_two_processes_do_what_one_does(processes: ForkServerContext, tmp_path: 
     assert [said.count(progress) for progress in ("transformer 2/2", "no-dropout 3/3")] == [2, 1]
 
 
-def test_one_process_decides_and_adds_up_alone() -> None:
+def test_one_process_decides_and_adds_up_alone():
     alone = Processes()
     assert (alone.sum(0.5), alone.decide("stop")) == (0.5, "stop")
     alone.check_same("settings")
@@ -127,20 +120,20 @@ dying = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="need
 TWO = [*TORCHRUN, "--standalone", "--nproc-per-node", "2"]
 
 
-def fit(out: Path) -> list[str]:
+def fit(out):
     """The program that trains, with a checkpoint every 20 steps."""
     settings = json.dumps(asdict(TrainingConfig(epochs=60, batch_size=4, lr=0.01)))
     return [str(FIXTURES / "training_parts.py"), str(out), settings, "20"]
 
 
-def wait_for_step(process: subprocess.Popen[str], step: int) -> None:
+def wait_for_step(process, step):
     for line in process.stdout:
         if int(line) >= step:
             return
     raise AssertionError(process.communicate(timeout=LIMIT)[1])
 
 
-def said_within_limit(process: subprocess.Popen[str], since: float) -> str:
+def said_within_limit(process, since):
     """Wait for the end of a process; what it said, which is why."""
     _, said = process.communicate(timeout=LIMIT)
     print(f"ended with {process.returncode} after {time.monotonic() - since:.1f} s")
@@ -149,7 +142,7 @@ def said_within_limit(process: subprocess.Popen[str], since: float) -> str:
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def whole(tmp_path_factory):
     """What two processes come to that nothing happens to."""
     out = tmp_path_factory.mktemp("whole") / "run"
     with started(*TWO, *fit(out)) as process:
@@ -157,7 +150,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return parts.outcome(out)
 
 
-def process_of(rank: int, torchrun: int) -> int:
+def process_of(rank, torchrun):
     """The number of the process that torchrun calls by this rank."""
     children = Path(f"/proc/{torchrun}/task/{torchrun}/children").read_text().split()
     wanted = f"RANK={rank}".encode()
@@ -167,7 +160,7 @@ def process_of(rank: int, torchrun: int) -> int:
 @dying
 @pytest.mark.reliability
 @pytest.mark.parametrize("victim", [0, 1])
-def test_a_process_of_torchrun_is_killed(tmp_path: Path, whole: dict[str, Any], victim: int) -> None:
+def test_a_process_of_torchrun_is_killed(tmp_path, whole, victim):
     command = [*TWO, *fit(tmp_path / "run")]
     with started(*command) as process:
         wait_for_step(process, 60)
@@ -179,7 +172,7 @@ def test_a_process_of_torchrun_is_killed(tmp_path: Path, whole: dict[str, Any], 
     assert parts.outcome(tmp_path / "run") == whole
 
 
-def on_both(stack: ExitStack, out: Path) -> list[subprocess.Popen[str]]:
+def on_both(stack, out):
     """Start one process on each host."""
     meeting = {"WORLD_SIZE": "2", "MASTER_ADDR": ADDRESSES[0], "MASTER_PORT": "29513"}
     contexts = [started(*fit(out), host=host, RANK=str(rank), **meeting) for rank, host in enumerate(HOSTS)]
@@ -189,7 +182,7 @@ def on_both(stack: ExitStack, out: Path) -> list[subprocess.Popen[str]]:
 @dying
 @pytest.mark.reliability
 @pytest.mark.parametrize("fault", ["host a dies", "host b dies", "the cable is pulled"])
-def test_a_host_dies(hosts: None, tmp_path: Path, whole: dict[str, Any], fault: str) -> None:
+def test_a_host_dies(hosts, tmp_path, whole, fault):
     for host in HOSTS:  # how often TCP sends again before it gives up: 15 times as a rule, which takes 15 minutes
         settings = ["ip", "netns", "exec", host, "sysctl", "-qw", "net.ipv4.tcp_retries2=3"]
         subprocess.run(settings, check=True)

@@ -2,9 +2,7 @@
 
 import io
 import json
-from pathlib import Path
 
-import pytest
 from rich.console import Console
 from small_runs import accept_changes
 
@@ -22,7 +20,7 @@ NASTY = "a\x1b]0;owned\x07b\x9b31m\u202ec\u2066d\x00\r"
 ACTING = set("\x1b\x07\x9b\u202e\u2066\x00\r")
 
 
-def test_every_acting_character_is_shown_and_no_place_moves() -> None:
+def test_every_acting_character_is_shown_and_no_place_moves():
     assert len(visible(NASTY)) == len(NASTY)
     assert not ACTING & set(visible(NASTY))
     for code in range(0x11000):
@@ -34,7 +32,7 @@ def test_every_acting_character_is_shown_and_no_place_moves() -> None:
     assert visible("한국어 العربية \u200d नमस्ते") == "한국어 العربية \u200d नमस्ते"
 
 
-def test_a_report_of_nasty_texts(copy: Path) -> None:
+def test_a_report_of_nasty_texts(copy):
     path = copy / RUN / "test.jsonl"
     rows = [json.loads(line) for line in path.read_text().splitlines()]
     for row in rows:
@@ -52,7 +50,7 @@ def test_a_report_of_nasty_texts(copy: Path) -> None:
     assert markdown_of(page) + MARKDOWN_MARK == files.markdown.read_text()
 
 
-def test_a_message_and_a_tokenizer_are_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_message_and_a_tokenizer_are_shown(tmp_path, capsys):
     say(f"error: {NASTY}: no such file")
     CharTokenizer("ab").save(tmp_path)
     for text in (capsys.readouterr().err, tokenizer_commands.inspect(tmp_path, text=(NASTY,))):

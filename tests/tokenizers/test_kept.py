@@ -1,8 +1,5 @@
 """Symbols that are never divided: whole tokens in front of every tokenizer, and copied from the source."""
 
-from collections.abc import Callable
-from pathlib import Path
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,13 +15,12 @@ from selfattn.runs.train import train
 from selfattn.tokenizers.kept import KeptSearch, KeptTokenizer, without_kept
 from selfattn.tokenizers.listed import CharTokenizer, LetterTokenizer, WordTokenizer
 from selfattn.tokenizers.load import SeparateTokenizer, load_tokenizer
-from selfattn.tokenizers.protocol import Tokenizer
 from selfattn.tokenizers.subword import SubwordSettings, SubwordTokenizer
 
 LINES = ("<br>", "Kim", "Kim Lee", r"/https?:\S+/", "/[0-9]+/")
 TEXTS = ["ask Kim now", "see  it all", "is it here"] * 9
 WORDS = st.sampled_from(["ask", "it", "Kim", "<br>", "http://a.b/c", "1984", "", "7", "now", "is"])
-BASES: dict[str, Callable[[], Tokenizer]] = {
+BASES = {
     "characters": lambda: CharTokenizer(TEXTS),
     "letters": lambda: LetterTokenizer(TEXTS),
     "words": lambda: WordTokenizer([*TEXTS, "a  b"]),
@@ -36,7 +32,7 @@ KEPT = {name: KeptTokenizer(make(), [line for line in LINES if line != "Kim Lee"
 
 @pytest.mark.parametrize("name", BASES)
 @given(words=st.lists(WORDS, max_size=6))
-def test_symbols_are_whole_and_nothing_of_a_text_is_lost(name: str, words: list[str]) -> None:
+def test_symbols_are_whole_and_nothing_of_a_text_is_lost(name, words):
     tokenizer = KEPT[name]
     text = " ".join(words)
     ids = tokenizer.encode(text)
@@ -51,7 +47,7 @@ def test_symbols_are_whole_and_nothing_of_a_text_is_lost(name: str, words: list[
     assert tokenizer.decode([*ids, tokenizer.eos_id]) == tokenizer.decode(ids)
 
 
-def test_samples_do_not_divide_symbols() -> None:
+def test_samples_do_not_divide_symbols():
     tokenizer = KEPT["bpe"]
     text = "ask Kim now 12"
     ids = tokenizer.sample(text, seed=1, alpha=1.0)
@@ -60,7 +56,7 @@ def test_samples_do_not_divide_symbols() -> None:
     assert [piece for piece in tokenizer.pieces(ids) if piece in tokenizer.lines] == ["Kim", "/[0-9]+/"]
 
 
-def test_long_symbols_come_first_and_words_are_whole() -> None:
+def test_long_symbols_come_first_and_words_are_whole():
     tokenizer = KeptTokenizer(CharTokenizer("x "), LINES)
     assert tokenizer.pieces(tokenizer.encode("Kim Lee x<br>xKim")) == ["Kim␣Lee", "␣", "x", "<br>", "x", "Kim"]
     assert tokenizer.unknown("xKim 12y").most_common() == [("y", 1)]
@@ -71,7 +67,7 @@ def test_long_symbols_come_first_and_words_are_whole() -> None:
 
 
 @pytest.mark.parametrize("name", BASES)
-def test_a_saved_tokenizer_is_the_same(name: str, tmp_path: Path) -> None:
+def test_a_saved_tokenizer_is_the_same(name, tmp_path):
     tokenizer = KEPT[name]
     tokenizer.save(tmp_path)
     loaded = load_tokenizer(tmp_path)
@@ -82,7 +78,7 @@ def test_a_saved_tokenizer_is_the_same(name: str, tmp_path: Path) -> None:
     assert load_tokenizer(tmp_path / "both").source.encode("Kim") == tokenizer.encode("Kim")
 
 
-def test_what_a_pattern_has_found_is_copied_in_order() -> None:
+def test_what_a_pattern_has_found_is_copied_in_order():
     tokenizer = KEPT["characters"]
     ids = tokenizer.encode("now 1: 2 http://x 3")
     source = "is 84 all http://a.b/c 7"
@@ -117,20 +113,20 @@ NESTED = [
         (f"/{'(?:' * 3000}a{')' * 3000}/\n", r"symbols: .{20,60}: no regular expression of .*too large, or parenth"),
     ],
 )
-def test_lines_that_cannot_be_used_are_refused(content: str, message: str, tmp_path: Path) -> None:
+def test_lines_that_cannot_be_used_are_refused(content, message, tmp_path):
     file = tmp_path / "symbols.txt"
     file.write_bytes(content.encode("utf-8", "surrogateescape"))
     with pytest.raises(UserError, match=message):
         read_kept(file)
 
 
-def test_counts_of_all_patterns_are_bounded_together() -> None:
+def test_counts_of_all_patterns_are_bounded_together():
     assert KeptSearch(["/(?:a{200}){200}/", r"/[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}/", "/[]a{9]{9}/", r"/\{9}/"])
     with pytest.raises(UserError, match="the counts of all patterns together are too large; give fewer, or smaller"):
         KeptSearch([f"/{letter}(?:a{{200}}){{200}}/" for letter in "abc"])
 
 
-def test_a_pattern_that_searches_for_ages_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pattern_that_searches_for_ages_is_refused(monkeypatch):
     assert KeptSearch(["/(?:a+)+b/"]).finds("a" * 60 + "cb") == []  # `re` does not come to an end
     monkeypatch.setattr("selfattn.tokenizers.kept._SECONDS", 0.05)
     tokenizer = KeptTokenizer(CharTokenizer("abc"), ["/[0-9]+/", "/(?:a|a)+b/"])
@@ -142,17 +138,17 @@ def test_a_pattern_that_searches_for_ages_is_refused(monkeypatch: pytest.MonkeyP
         KeptTokenizer(WordTokenizer(["a"]), ["/(?:a|a)+b/"]).encode("a" * 40 + "cb")
 
 
-def test_a_page_names_kept_symbols() -> None:
+def test_a_page_names_kept_symbols():
     with pytest.raises(UserError, match="a page cannot run kept symbols; train a run without `keep_symbols` for it"):
         page_tokens(KEPT["bpe"])
 
 
-def test_the_base_learns_from_what_is_left() -> None:
+def test_the_base_learns_from_what_is_left():
     assert list(without_kept(["ask Kim now 12", "7"], LINES, of_words=False)) == ["ask", "now"]
     assert list(without_kept(["ask Kim now 12x"], LINES, of_words=True)) == ["ask now 12x"]
 
 
-def test_a_run_keeps_its_symbols(tmp_path: Path) -> None:
+def test_a_run_keeps_its_symbols(tmp_path):
     data = tmp_path / "pairs.tsv"
     words = [*map(str, range(40)), "Kim"]
     data.write_text("".join(f"ask {word} now\tnow ask {word}\n" for word in words))

@@ -7,7 +7,6 @@ import random
 import re
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 import sentencepiece
@@ -17,21 +16,20 @@ from selfattn.errors import UserError
 from selfattn.tasks.translation import Translation
 from selfattn.tokenizers.borrowed import PieceTokenizer
 from selfattn.tokenizers.listed import CharTokenizer, WordTokenizer
-from selfattn.tokenizers.load import SeparateTokenizer, TokenizerKind, load_tokenizer, open_tokenizer, train_tokenizer
-from selfattn.tokenizers.protocol import Tokenizer
-from selfattn.tokenizers.subword import SubwordKind, SubwordSettings, SubwordTokenizer
+from selfattn.tokenizers.load import SeparateTokenizer, load_tokenizer, open_tokenizer, train_tokenizer
+from selfattn.tokenizers.subword import SubwordSettings, SubwordTokenizer
 
 TEXTS = ["the lowest tower", "the newer flower"] * 7
 
 
-def subwords() -> SubwordTokenizer:
+def subwords():
     return SubwordTokenizer.train(TEXTS, clip=True)
 
 
 FORMATS = Path(__file__).parents[1] / "fixtures/formats"
 
 
-def test_committed_files_are_loaded() -> None:
+def test_committed_files_are_loaded():
     char = load_tokenizer(FORMATS / "tokenizer-char")
     assert (char.encode("Nov 13일"), len(char)) == ([13, 15, 16, 5, 9, 11, 21], 22)
     subword = load_tokenizer(FORMATS / "tokenizer-subword")
@@ -40,7 +38,7 @@ def test_committed_files_are_loaded() -> None:
     assert (separate.encode("cab"), separate.decode([15, 21])) == ([7, 5, 6], "lowest new")
 
 
-def test_files_are_written_as_they_were(tmp_path: Path) -> None:
+def test_files_are_written_as_they_were(tmp_path):
     for name in ("tokenizer-char", "tokenizer-separate"):
         load_tokenizer(FORMATS / name).save(tmp_path / name)
         written = sorted(path.relative_to(tmp_path) for path in (tmp_path / name).rglob("*") if path.is_file())
@@ -54,7 +52,7 @@ def test_files_are_written_as_they_were(tmp_path: Path) -> None:
     assert load_tokenizer(tmp_path / "lone").encode("c\ud800") == CharTokenizer("abc\ud800").encode("c\ud800")
 
 
-def test_each_side_has_ids_of_its_own() -> None:
+def test_each_side_has_ids_of_its_own():
     tokenizer = SeparateTokenizer(CharTokenizer("ab"), CharTokenizer("bxyz"))
     assert (len(tokenizer.source), len(tokenizer)) == (6, 8)
     assert (tokenizer.encode("b"), tokenizer.target.encode("b")) == ([5], [4])
@@ -64,7 +62,7 @@ def test_each_side_has_ids_of_its_own() -> None:
     assert list(sample_pairs([Pair("ab", "b")], tokenizer, seed=0, epoch=0, alpha=0.1)) == [Example([4, 5, 2], [4, 2])]
 
 
-def test_examples_are_cut_by_seed_epoch_and_number_alone() -> None:
+def test_examples_are_cut_by_seed_epoch_and_number_alone():
     tokenizer = subwords()
     pairs = [Pair(text, text) for text in TEXTS]
     first = list(sample_pairs(pairs, tokenizer, seed=3, epoch=1, alpha=0.1))
@@ -77,7 +75,7 @@ def test_examples_are_cut_by_seed_epoch_and_number_alone() -> None:
 
 
 @pytest.mark.parametrize("tokenizer", [CharTokenizer("ab"), subwords()], ids=["char", "subword"])
-def test_an_id_outside_the_vocabulary_is_an_error(tokenizer: Tokenizer) -> None:
+def test_an_id_outside_the_vocabulary_is_an_error(tokenizer):
     for number in (-1, len(tokenizer)):
         for use in (tokenizer.decode, tokenizer.pieces):
             with pytest.raises(ValueError, match=f"token id {number} is outside the vocabulary"):
@@ -94,7 +92,7 @@ SCRIPTS = {
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram"])
 @pytest.mark.parametrize("texts", SCRIPTS.values(), ids=SCRIPTS)
-def test_the_default_size_follows_the_characters(texts: list[str], kind: TokenizerKind) -> None:
+def test_the_default_size_follows_the_characters(texts, kind):
     characters = set("".join(texts)) - {" "}
     tokenizer = train_tokenizer(kind, texts, most=2000)
     assert tokenizer.unknown(*texts) == {}  # each character is a piece
@@ -106,7 +104,7 @@ def test_the_default_size_follows_the_characters(texts: list[str], kind: Tokeniz
 
 
 @pytest.mark.parametrize("kind", ["unigram", "bpe"])
-def test_a_damaged_model_with_the_right_checksum_is_refused_or_works(kind: SubwordKind, tmp_path: Path) -> None:
+def test_a_damaged_model_with_the_right_checksum_is_refused_or_works(kind, tmp_path):
     tokenizer = SubwordTokenizer.train(["a dog ein Hund", "two dogs"] * 60, SubwordSettings(kind, 285), clip=True)
     tokenizer.save(tmp_path)
     path = tmp_path / "subword.json"
@@ -133,7 +131,7 @@ CHAR = {"tokenizer": "char", "version": 1, "characters": "ab"}
 WORDS = {"tokenizer": "words", "version": 1}
 OF_WORDS = "words.json: not a vocabulary of words, version 1; restore"
 # The file, its content (None: there is none; an object: changes of what a training wrote), and what the line says.
-BROKEN: list[tuple[str, Any, str]] = [
+BROKEN = [
     ("char.json", b"\xff\xfe", "char.json:"),
     ("char.json", b"null", "char.json: not a vocabulary of characters"),
     ("char.json", CHAR | {"version": 2}, "char.json: version 2, this version reads 1: a newer selfattn wrote it"),
@@ -153,7 +151,7 @@ BROKEN: list[tuple[str, Any, str]] = [
 
 
 @pytest.mark.parametrize(("name", "content", "message"), BROKEN, ids=str)
-def test_a_broken_file_is_one_line_that_names_it(tmp_path: Path, name: str, content: Any, message: str) -> None:
+def test_a_broken_file_is_one_line_that_names_it(tmp_path, name, content, message):
     if name.startswith("subword"):
         subwords().save(tmp_path)
     path = tmp_path / name
@@ -172,14 +170,14 @@ def test_a_broken_file_is_one_line_that_names_it(tmp_path: Path, name: str, cont
 # Words, letters, and models of other programs: nothing of a text is lost, and what is unknown is named
 
 
-def test_an_input_reaches_known_words_in_their_plain_form() -> None:
+def test_an_input_reaches_known_words_in_their_plain_form():
     assert plain_words("turn\u00a0left  ２ x", {"turn", "left", "2"}) == "turn left 2 x"
     assert plain_words("a  b", {"a", "b", ""}) == "a  b"
     assert plain_words("a\u00a0b", {"a\u00a0b"}) == "a\u00a0b"
 
 
 @pytest.fixture
-def model(tmp_path: Path) -> Path:
+def model(tmp_path):
     """A SentencePiece model as others make them: with NFKC, <unk> as 0, no padding."""
     written = io.BytesIO()
     texts = iter(["hello ﬁne world 12"] * 20 + ["low lower lowest"] * 20)
@@ -192,7 +190,7 @@ def model(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_model_of_another_program_is_used_as_it_is(model: Path, tmp_path: Path) -> None:
+def test_a_model_of_another_program_is_used_as_it_is(model, tmp_path):
     reference = sentencepiece.SentencePieceProcessor(model_file=str(model))
     for place in (model, model.parent):
         tokenizer = open_tokenizer(place)
@@ -212,7 +210,7 @@ def test_a_model_of_another_program_is_used_as_it_is(model: Path, tmp_path: Path
         load_tokenizer(tmp_path / "saved")
 
 
-def test_a_tokenizer_that_is_not_there_is_refused_in_a_line(tmp_path: Path) -> None:
+def test_a_tokenizer_that_is_not_there_is_refused_in_a_line(tmp_path):
     with pytest.raises(UserError, match=r"`tokenizer` wrods: expected characters, letters, words, unigram, bpe, or"):
         open_tokenizer(Path("wrods"))
     pairs = tmp_path / "pairs.tsv"
@@ -220,7 +218,7 @@ def test_a_tokenizer_that_is_not_there_is_refused_in_a_line(tmp_path: Path) -> N
     for side in ("source", "target"):
         task = Translation(data=(pairs,), **{f"{side}_tokenizer": Path("leters")})
         with pytest.raises(UserError, match=f"`{side}_tokenizer` leters: expected characters, letters, words"):
-            task.tokenizer(SimpleNamespace(sample=lambda: [Pair("a b", "c d")]))  # type: ignore[arg-type]
+            task.tokenizer(SimpleNamespace(sample=lambda: [Pair("a b", "c d")]))
     options = Translation(data=(pairs,), tokenizer="words", source_tokenizer="letters").options
     assert options.kinds == ("letters", "words")
     with pytest.raises(UserError, match="no tokenizer in it"):

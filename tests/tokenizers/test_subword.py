@@ -4,8 +4,6 @@ import random
 import re
 from collections import Counter
 from math import exp
-from pathlib import Path
-from typing import Any
 
 import pytest
 import sentencepiece
@@ -18,13 +16,13 @@ TEXTS = ["the lowest tower", "the newer flower", "a new low", "오늘은 11월 1
 KINDS = ("unigram", "bpe")
 
 
-def train(texts: list[str] = TEXTS, **settings: Any) -> SubwordTokenizer:
+def train(texts=TEXTS, **settings):
     clip = settings.pop("clip", True)
     return SubwordTokenizer.train(texts, SubwordSettings(**settings), clip=clip)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_ids_are_those_of_sentencepiece(kind: Any, tmp_path: Path) -> None:
+def test_ids_are_those_of_sentencepiece(kind, tmp_path):
     tokenizer = train(kind=kind)
     tokenizer.save(tmp_path)
     plain = sentencepiece.SentencePieceProcessor(model_file=str(tmp_path / "subword.model"))
@@ -34,13 +32,13 @@ def test_ids_are_those_of_sentencepiece(kind: Any, tmp_path: Path) -> None:
     assert len(tokenizer) == len(plain)
 
 
-def test_the_same_texts_give_the_same_bytes_in_any_order() -> None:
+def test_the_same_texts_give_the_same_bytes_in_any_order():
     for kind in KINDS:
         shuffled = random.Random(0).sample(TEXTS, len(TEXTS))
         assert train(kind=kind).model == train(kind=kind).model == train(shuffled, kind=kind).model
 
 
-def test_many_texts_are_drawn_from_evenly(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_texts_are_drawn_from_evenly(monkeypatch):
     texts = [chr(ord("a") + number) for number in range(20)]
     monkeypatch.setattr("selfattn.tokenizers.subword._MOST_TEXTS", 5)
     tokenizer = train(texts)
@@ -51,7 +49,7 @@ def test_many_texts_are_drawn_from_evenly(monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("vocab_size", "step"), [(9000, 1), (99, -1)])
-def test_a_vocabulary_of_the_wrong_size_says_how_large_it_can_be(kind: Any, vocab_size: int, step: int) -> None:
+def test_a_vocabulary_of_the_wrong_size_says_how_large_it_can_be(kind, vocab_size, step):
     with pytest.raises(UserError, match=r"subwords: (V|v)ocab.*; choose ") as error:
         train(kind=kind, vocab_size=vocab_size, clip=False)
     limit = int(re.findall(r"[0-9]+", str(error.value))[-1])
@@ -62,20 +60,20 @@ def test_a_vocabulary_of_the_wrong_size_says_how_large_it_can_be(kind: Any, voca
         train(kind=kind, vocab_size=limit + step, clip=False)
 
 
-def test_a_vocabulary_beyond_all_bounds() -> None:
+def test_a_vocabulary_beyond_all_bounds():
     for vocab_size in (0, 2**25):
         with pytest.raises(UserError, match=f"vocab_size is {vocab_size}; choose from 5 to 16,777,216"):
             train(vocab_size=vocab_size)
 
 
 @pytest.mark.parametrize("texts", [[], ["", ""], ["\0", "▁", "▅", "\ud800"]])
-def test_no_text(texts: list[str]) -> None:
+def test_no_text(texts):
     with pytest.raises(UserError, match="there is no text to train on"):
         train(texts)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_texts_that_sentencepiece_would_drop_or_stumble_over(kind: Any, capfd: pytest.CaptureFixture[str]) -> None:
+def test_texts_that_sentencepiece_would_drop_or_stumble_over(kind, capfd):
     # As they are, the first four would be left out without a word, and the last would end the training.
     texts = ["alpha\0alpha", "beta▅beta", "gamma▁gamma", "delta\ud800delta", "long" * 2000, "<unk> <eos> <0xE3>"]
     tokenizer = train(texts * 9, kind=kind)
@@ -86,12 +84,12 @@ def test_texts_that_sentencepiece_would_drop_or_stumble_over(kind: Any, capfd: p
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.3, 1.0])
-def test_unigram_sampling_follows_the_distribution(alpha: float) -> None:
+def test_unigram_sampling_follows_the_distribution(alpha):
     tokenizer = train()
     model = sentencepiece.SentencePieceProcessor(model_proto=tokenizer.model)
     ids = {model.id_to_piece(number): number for number in range(260, len(model))}
 
-    def segmentations(rest: str) -> list[tuple[int, ...]]:
+    def segmentations(rest):
         found = [()] if not rest else []
         for end in range(1, len(rest) + 1):
             if rest[:end] in ids:
@@ -108,7 +106,7 @@ def test_unigram_sampling_follows_the_distribution(alpha: float) -> None:
         assert abs(counts[way] - expected) < 5 * max(1.0, expected) ** 0.5
 
 
-def test_bpe_dropout_by_hand() -> None:
+def test_bpe_dropout_by_hand():
     # One merge: "▁" and "a"; it is left out with probability alpha.
     tokenizer = train(["a"] * 9, kind="bpe")
     assert tokenizer.pieces(tokenizer.encode("a")) == ["␣a"]
@@ -127,7 +125,7 @@ ODD += ["", " ", "  ", "a ", " a", "a  b", "a\x00b c", "e\u3000f\u00a0g", "new\n
 
 @pytest.mark.parametrize("kind", [(True, True), (True, False), (False, True), (False, False)])
 @pytest.mark.parametrize("texts", [ODD, [*ODD, "a\tb"]], ids=["odd", "with tabs"])
-def test_counted_words_give_the_model_of_the_texts(texts: Any, kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_counted_words_give_the_model_of_the_texts(texts, kind, monkeypatch):
     settings = SubwordSettings("bpe", 300, *kind)  # byte fallback, split digits
     vocabulary = SubwordTokenizer.train(texts, settings, clip=True).vocabulary
     monkeypatch.setattr(subword_training, "word_counts", lambda texts: {})
@@ -135,7 +133,7 @@ def test_counted_words_give_the_model_of_the_texts(texts: Any, kind: Any, monkey
 
 
 @pytest.mark.parametrize("size", [1, 2, 7, 10_000])
-def test_words_are_counted_alike_in_blocks_of_any_size(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_words_are_counted_alike_in_blocks_of_any_size(size, monkeypatch):
     expected = Counter[str]()
     for text in ODD:
         words = text.split(" ")
@@ -148,7 +146,7 @@ def test_words_are_counted_alike_in_blocks_of_any_size(size: int, monkeypatch: p
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram"])
 @pytest.mark.parametrize("most_words", [0, 200_000])
-def test_texts_are_encoded_together_as_one_by_one(kind: Any, most_words: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_texts_are_encoded_together_as_one_by_one(kind, most_words, monkeypatch):
     monkeypatch.setattr("selfattn.tokenizers.subword._MOST_WORDS", most_words)
     monkeypatch.setattr("selfattn.tokenizers.subword._BLOCK", 50)
     tokenizer = SubwordTokenizer.train(ODD, SubwordSettings(kind, 300), clip=True)

@@ -1,7 +1,6 @@
 """A checkpoint's file and what is counted in it, by hand."""
 
 import time
-from pathlib import Path
 
 import pytest
 import torch
@@ -18,13 +17,13 @@ from selfattn.training.weights import ExponentialAverage, Replica, named_weights
 class Clock:
     """A clock that is set by hand."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, monkeypatch):
         self.now = 100.0
         monkeypatch.setattr(time, "monotonic", lambda: self.now)
         monkeypatch.setattr(time, "perf_counter", lambda: self.now)
 
 
-def test_a_fiftieth_of_the_time_goes_into_checkpoints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fiftieth_of_the_time_goes_into_checkpoints(tmp_path, monkeypatch):
     clock = Clock(monkeypatch)
     file = CheckpointFile(tmp_path / "new" / "c.safetensors")
     clock.now = 129.0
@@ -32,7 +31,7 @@ def test_a_fiftieth_of_the_time_goes_into_checkpoints(tmp_path: Path, monkeypatc
     clock.now = 130.0  # half a minute at least
     assert file.is_due(1)
 
-    def slow(path: Path, write: object) -> None:
+    def slow(path, write):
         clock.now += 2.0
 
     monkeypatch.setattr(module, "write_atomically", slow)
@@ -43,7 +42,7 @@ def test_a_fiftieth_of_the_time_goes_into_checkpoints(tmp_path: Path, monkeypatc
     assert file.is_due(2)
 
 
-def test_what_is_written_is_read(tmp_path: Path) -> None:
+def test_what_is_written_is_read(tmp_path):
     file = CheckpointFile(tmp_path / "new" / "folder" / "c.safetensors", every=1)
     assert file.read() is None
     tensors = {"model/a": torch.arange(3.0).requires_grad_(), "model/b/c": torch.ones(2, 3).T, "best/a": torch.zeros(1)}
@@ -55,7 +54,7 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     assert torch.equal(found.part("model")["a"], torch.arange(3.0))
 
 
-def test_what_cannot_be_read_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_be_read_is_told(tmp_path, monkeypatch):
     with pytest.raises(UserError, match="`save_every`: expected a whole number of at least 1, got 0"):
         CheckpointFile(tmp_path / "c", every=0)
     file = CheckpointFile(tmp_path / "c.safetensors", every=1)
@@ -71,12 +70,12 @@ def test_what_cannot_be_read_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyP
         file.parse(data)
 
 
-def test_a_checksum_is_of_names_dtypes_and_shapes_too() -> None:
+def test_a_checksum_is_of_names_dtypes_and_shapes_too():
     four = [{"a": torch.zeros(2)}, {"b": torch.zeros(2)}, {"a": torch.zeros(2, 1)}, {"a": torch.zeros(2).int()}]
     assert len({module.digest_of("", tensors) for tensors in four}) == 4
 
 
-def test_progress_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_by_hand(monkeypatch):
     clock, progress = Clock(monkeypatch), TrainingProgress()
     batch = collate([Example([5, 6, 7, 2], [8, 2]), Example([5, 2], [8, 9, 2])], 0, 1, [0, 1])  # 14 places, 3 empty
     with progress.timed():
@@ -99,7 +98,7 @@ def test_progress_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (again.tokens_per_second, again.padding) == (2.0, 3 / 14)
 
 
-def moved(seed: int, best: bool) -> TrainingState:
+def moved(seed, best):
     """The parts of a training after a few steps."""
     model = torch.nn.Linear(2, 1)
     torch.manual_seed(seed)
@@ -108,7 +107,7 @@ def moved(seed: int, best: bool) -> TrainingState:
     average = ExponentialAverage(model, 0.5)
     coins = torch.Generator().manual_seed(seed)
     chance = GlobalStream(torch.device("cpu"))
-    state = TrainingState(Replica(model), optimizer, average, coins, chance)  # type: ignore[arg-type]  # any module will do
+    state = TrainingState(Replica(model), optimizer, average, coins, chance)
     for _ in range(seed):
         model(torch.randn(3, 2)).sum().backward()
         optimizer.step()
@@ -121,7 +120,7 @@ def moved(seed: int, best: bool) -> TrainingState:
 
 
 @pytest.mark.parametrize("best", [True, False])
-def test_everything_that_moves_is_taken_over(best: bool) -> None:
+def test_everything_that_moves_is_taken_over(best):
     kept, other = moved(3, best), moved(2, not best)
     kept.chance.seed(7)
     checkpoint = kept.checkpoint()

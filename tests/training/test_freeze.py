@@ -1,22 +1,17 @@
 """Frozen weights: bit-equal after the training, not in the optimizer, told, resumed, refused where nothing matches."""
 
-from pathlib import Path
-from typing import Any
-
 import pytest
 import torch
-from small_runs import Cli, Train
 
 from selfattn.errors import SettingError
 from selfattn.runs.load import load
-from selfattn.runs.run import Run
 from selfattn.training.config import TrainingConfig
 from selfattn.training.step import make_optimizer
 from selfattn.training.weights import freeze
 
 
 @pytest.mark.parametrize(("part", "average"), [("encoder", "none"), ("embeddings", "ema"), ("*.out_proj.*", "last")])
-def test_frozen_weights_stay(train: Train, part: str, average: str, tmp_path: Path) -> None:
+def test_frozen_weights_stay(train, part, average, tmp_path):
     first = train("transformer", tmp_path / "first")
     run = train("transformer", tmp_path / "run", init_from=first.path, set=(), freeze=part, average=average)
     before = first.model.state_dict()
@@ -36,22 +31,22 @@ def test_frozen_weights_stay(train: Train, part: str, average: str, tmp_path: Pa
     assert all(parameter.requires_grad for parameter in run.model.parameters())
 
 
-def test_the_optimizer_has_none_of_them(runs: dict[str, Run]) -> None:
+def test_the_optimizer_has_none_of_them(runs):
     model = load(runs["transformer"].path).model
     freeze(model, ["decoder"])
-    groups: Any = make_optimizer(model, TrainingConfig()).param_groups
+    groups = make_optimizer(model, TrainingConfig()).param_groups
     trained = {id(parameter) for group in groups for parameter in group["params"]}
     encoder = {id(parameter) for name, parameter in model.named_parameters() if not name.startswith("decoder.")}
     assert trained == encoder
 
 
 @pytest.mark.parametrize("part", ["encoders", "enc", "*.fc9.*", ""])
-def test_what_matches_nothing_is_refused(runs: dict[str, Run], part: str) -> None:
+def test_what_matches_nothing_is_refused(runs, part):
     with pytest.raises(SettingError, match=r"`freeze` .*: no weights have this name; there are embeddings, encoder"):
         freeze(load(runs["transformer"].path).model, [part])
 
 
-def test_told_and_refused_in_a_line(runs: dict[str, Run], cli: Cli, tmp_path: Path) -> None:
+def test_told_and_refused_in_a_line(runs, cli, tmp_path):
     small = ("--items-per-epoch", 32, "--validation-items", 8, "--epochs", 1, "--init-from", runs["transformer"].path)
     done = cli("train", "dates", *small, "--freeze", "encoder,embeddings", "--out", tmp_path / "run")
     assert done.code == 0, done.err

@@ -1,9 +1,5 @@
 """Guided alignment: one head learns given links, in the RNN and in the Transformer alike."""
 
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
-
 import pytest
 import torch
 from marian_model import pairs as word_pairs
@@ -14,7 +10,6 @@ from selfattn.errors import SettingError, UserError
 from selfattn.evaluation.attention import AttentionReading, align_words, linked_examples, word_links
 from selfattn.evaluation.links import read_gold, spans_by_texts
 from selfattn.models.build import build
-from selfattn.runs.run import Run
 from selfattn.runs.train import train
 from selfattn.tokenizers.listed import CharTokenizer
 from selfattn.training.loss import alignment_loss, batch_loss
@@ -23,7 +18,7 @@ LINKED = [Example([4, 5, 6, 2], [7, 8, 2], ((0, 0), (1, 0), (2, 1))), Example([5
 BATCH = collate(LINKED, 0, 1, [0, 1])
 
 
-def test_the_loss_by_hand() -> None:
+def test_the_loss_by_hand():
     weights = torch.tensor([[[0.5, 0.25, 0.25], [0.2, 0.2, 0.6], [1.0, 0.0, 0.0]]], dtype=torch.float64)
     links = torch.tensor([[[True, True, False], [False, False, True], [False, False, False]]])
     by_hand = -(0.5 * torch.tensor(0.5 * 0.25, dtype=torch.float64).log() + torch.tensor(0.6).double().log()) / 2
@@ -34,25 +29,25 @@ def test_the_loss_by_hand() -> None:
 
 
 @pytest.mark.parametrize("preset", ["rnn-attention", "transformer", "transformer-rope", "decoder-only"])
-def test_it_is_added_to_the_loss_of_the_tokens(preset: str, close: Callable[..., None]) -> None:
+def test_it_is_added_to_the_loss_of_the_tokens(preset, close):
     model = build(preset, vocab_size=11, seed=0).double().eval()
     maps = model.attention_maps(BATCH.source, BATCH.target_in, source_mask=BATCH.source_mask).cross
     added = alignment_loss(maps[max(0, len(maps) - 2)][:, 0], BATCH.links)
     guided = batch_loss(model, BATCH, label_smoothing=0.1, guided=0.3)
     close(guided, batch_loss(model, BATCH, label_smoothing=0.1) + 0.3 * added)
-    guided.backward()  # type: ignore[no-untyped-call]
+    guided.backward()
     assert all(p.grad is None or p.grad.isfinite().all() for p in model.parameters())
     without = Batch(*(getattr(BATCH, name) for name in Batch.__slots__ if name != "links"))
     assert torch.equal(batch_loss(model, without, guided=0.3), batch_loss(model, without))
 
 
-def test_links_are_rows_of_the_batch_padding_aside() -> None:
+def test_links_are_rows_of_the_batch_padding_aside():
     assert BATCH.links.shape == (2, 4, 4)
     assert BATCH.links.nonzero().tolist() == [[0, 0, 0], [0, 0, 1], [0, 1, 2], [1, 2, 0]]
     assert collate([Example([4, 2], [5, 2])], 0, 1, [0]).links is None
 
 
-def write_links(place: Path, seed: int, count: int) -> tuple[Path, Path]:
+def write_links(place, seed, count):
     """Write pairs in which each target word is linked to the next source word, and their links."""
     texts = word_pairs(seed, count)
     data = place / "pairs.tsv"
@@ -66,16 +61,16 @@ def write_links(place: Path, seed: int, count: int) -> tuple[Path, Path]:
     return data, links
 
 
-SETTINGS: dict[str, Any] = {"source": "en", "target": "de", "tokenizer": "words", "max_steps": 150, "batch_size": 32}
+SETTINGS = {"source": "en", "target": "de", "tokenizer": "words", "max_steps": 150, "batch_size": 32}
 SETTINGS |= {"validation_items": 20, "validate_every": 150, "threads": 1}
 
 
-def trained(model: str, data: Path, out: Path, **settings: Any) -> Run:
+def trained(model, data, out, **settings):
     return train("translation", model=model, data=data, out=out, **(SETTINGS | settings))
 
 
 @pytest.mark.parametrize("model", ["rnn-attention", "transformer"])
-def test_a_head_learns_links_that_translation_does_not_give(model: str, tmp_path: Path) -> None:
+def test_a_head_learns_links_that_translation_does_not_give(model, tmp_path):
     """The links are of the word after the right one: no model finds them by translating."""
     data, links = write_links(tmp_path, 3, 300)
     run = trained(model, data, tmp_path / "guided", guided=1.0, links=links)
@@ -102,23 +97,23 @@ def test_a_head_learns_links_that_translation_does_not_give(model: str, tmp_path
         ({"guided": 1.0, "links": True, "tokenizer": "bpe", "sampling": 0.1}, r"needs pairs, and tokens that are the"),
     ],
 )
-def test_what_does_not_fit_together_is_refused(settings: dict[str, Any], message: str, tmp_path: Path) -> None:
+def test_what_does_not_fit_together_is_refused(settings, message, tmp_path):
     data, links = write_links(tmp_path, 3, 60)
     settings = {name: links if name == "links" else value for name, value in settings.items()}
     with pytest.raises(UserError, match=message):
         trained(settings.pop("model", "transformer"), data, tmp_path / "run", **settings)
 
 
-def test_resuming_with_other_links_is_refused(tmp_path: Path) -> None:
+def test_resuming_with_other_links_is_refused(tmp_path):
     data, links = write_links(tmp_path, 3, 60)
-    settings: dict[str, Any] = {"guided": 1.0, "links": links, "max_steps": 4, "validate_every": 2}
+    settings = {"guided": 1.0, "links": links, "max_steps": 4, "validate_every": 2}
     trained("rnn-attention", data, tmp_path / "run", **settings)
     links.write_text("".join(links.read_text().splitlines(keepends=True)[:30]))
     with pytest.raises(UserError):
         trained("rnn-attention", data, tmp_path / "run", **settings, resume=True)
 
 
-def test_a_language_model_has_no_links(tmp_path: Path) -> None:
+def test_a_language_model_has_no_links(tmp_path):
     text = tmp_path / "text.txt"
     text.write_text("a b c\n" * 40)
     with pytest.raises(SettingError, match="`guided`: needs pairs"):
@@ -126,7 +121,7 @@ def test_a_language_model_has_no_links(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["enfr", "roen"])
-def test_published_links_of_words_are_those_of_their_characters(name: str, shared_data: Callable[[str], Path]) -> None:
+def test_published_links_of_words_are_those_of_their_characters(name, shared_data):
     links, sentences = (shared_data(f"alignments/{name}/{name}.{ending}") for ending in ("gold", "src-tgt"))
     gold = read_gold(links, sentences=sentences)[:50]
     texts = [Pair(" ".join(pair.source), " ".join(pair.target)) for pair in gold]

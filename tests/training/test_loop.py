@@ -2,58 +2,53 @@
 
 import copy
 import itertools
-from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
 from training_parts import MODELS, RNN, STACK, VOCAB, examples
 
-from selfattn.data.batches import Batch, collate
+from selfattn.data.batches import collate
 from selfattn.data.pairs import Example
 from selfattn.decoding.greedy import greedy
 from selfattn.distributed import Processes
 from selfattn.errors import UserError
 from selfattn.models.build import build
 from selfattn.models.families import EncoderDecoderConfig
-from selfattn.models.protocol import Seq2Seq
 from selfattn.streams import seed_for
 from selfattn.tokenizers.protocol import BOS, EOS, PAD
 from selfattn.training import loop as loop_module
 from selfattn.training import loss
 from selfattn.training.config import TrainingConfig
-from selfattn.training.loop import Criterion, Outcome, first_look, train_model, validation_loss
+from selfattn.training.loop import Criterion, first_look, train_model, validation_loss
 from selfattn.training.loss import divergence, token_loss
-from selfattn.training.observer import EpochReport, Observer, StepReport
+from selfattn.training.observer import Observer
 from selfattn.training.step import Stepper, make_optimizer, take_steps
 from selfattn.training.weights import ExponentialAverage, Replica
 
 CONFIG = TrainingConfig(epochs=3, batch_size=4, lr=0.01)
 TRANSFORMER = MODELS["no-dropout"]
-Close = Callable[[Tensor, Tensor], None]
 
 
 class Watcher(Observer):
-    def __init__(self) -> None:
-        self.begun: list[tuple[int | None, int]] = []
-        self.steps: list[StepReport] = []
-        self.reports: list[EpochReport] = []
-        self.best: list[bool] = []
-        self.after_step: list[dict[str, Tensor]] = []
-        self.validated_weights: list[dict[str, Tensor]] = []
-        self.model: Seq2Seq | None = None
+    def __init__(self):
+        self.begun = []
+        self.steps = []
+        self.reports = []
+        self.best = []
+        self.after_step = []
+        self.validated_weights = []
+        self.model = None
 
-    def started(self, epochs: int | None, steps: int) -> None:
+    def started(self, epochs, steps):
         self.begun.append((epochs, steps))
 
-    def stepped(self, report: StepReport) -> None:
+    def stepped(self, report):
         self.steps.append(report)
         if self.model is not None:
             self.after_step.append(copy.deepcopy(self.model.state_dict()))
 
-    def validated(self, report: EpochReport, model: Seq2Seq, is_best: bool) -> None:
+    def validated(self, report, model, is_best):
         assert not model.training
         self.reports.append(report)
         self.best.append(is_best)
@@ -61,13 +56,13 @@ class Watcher(Observer):
 
 
 def run(
-    config: TrainingConfig,
-    model_config: EncoderDecoderConfig = TRANSFORMER,
+    config,
+    model_config=TRANSFORMER,
     *,
-    watcher: Observer | None = None,
-    epoch: Callable[[int], Iterable[Example]] = lambda number: examples(),
-    scores: Sequence[float] | None = None,
-) -> tuple[Seq2Seq, Outcome]:
+    watcher=None,
+    epoch=lambda number: examples(),
+    scores=None,
+):
     model = build(model_config, vocab_size=VOCAB, pad_id=0, seed=config.seed)
     if isinstance(watcher, Watcher):
         watcher.model = model
@@ -79,11 +74,11 @@ def run(
     return model, outcome
 
 
-def assert_weights(model: Seq2Seq, expected: dict[str, Tensor]) -> None:
+def assert_weights(model, expected):
     assert all(torch.equal(weight, expected[name]) for name, weight in model.state_dict().items())
 
 
-def gradients(config: TrainingConfig, group: list[Batch], model_config: EncoderDecoderConfig) -> tuple[Any, ...]:
+def gradients(config, group, model_config):
     """The loss, the tokens and the gradients of the first step."""
     model = build(model_config, vocab_size=VOCAB, pad_id=0, seed=0).double()
     optimizer = torch.optim.SGD(model.parameters())
@@ -92,7 +87,7 @@ def gradients(config: TrainingConfig, group: list[Batch], model_config: EncoderD
     return taken.loss, taken.tokens, {name: parameter.grad for name, parameter in model.named_parameters()}
 
 
-def test_observers_hear_of_the_plan_every_step_and_every_epoch() -> None:
+def test_observers_hear_of_the_plan_every_step_and_every_epoch():
     watcher = Watcher()
     _, outcome = run(CONFIG, watcher=watcher)
     assert watcher.begun == [(3, 18)]  # 23 examples in batches of 4 are 6 steps
@@ -108,11 +103,11 @@ def test_observers_hear_of_the_plan_every_step_and_every_epoch() -> None:
     assert 0 < seconds[0] < seconds[1] < seconds[2] == outcome.seconds
 
 
-def test_the_order_of_the_data_does_not_depend_on_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    orders: list[list[list[int]]] = []
+def test_the_order_of_the_data_does_not_depend_on_the_model(monkeypatch):
+    orders = []
     real = loop_module.collate
 
-    def recording(given: Sequence[Example], pad_id: int, bos_id: int, indices: Sequence[int]) -> Batch:
+    def recording(given, pad_id, bos_id, indices):
         orders[-1].append([*indices])
         return real(given, pad_id, bos_id, indices)
 
@@ -124,14 +119,14 @@ def test_the_order_of_the_data_does_not_depend_on_the_model(monkeypatch: pytest.
     assert orders[0][:6] != orders[0][6:12]  # every epoch has an order of its own
 
 
-def test_the_callers_random_state_is_left_alone() -> None:
+def test_the_callers_random_state_is_left_alone():
     before = torch.get_rng_state()
     run(CONFIG)
     assert torch.equal(before, torch.get_rng_state())
 
 
 @pytest.mark.parametrize(("exact", "best"), [((0.1, 0.9, 0.5), 1), ((0.9, 0.1, 0.5), 0), ((0.5, 0.5, 0.5), None)])
-def test_the_best_weights_are_kept_by_exact_match_and_then_by_loss(exact: tuple[float, ...], best: int | None) -> None:
+def test_the_best_weights_are_kept_by_exact_match_and_then_by_loss(exact, best):
     watcher = Watcher()
     model, outcome = run(CONFIG, watcher=watcher, scores=exact)
     if best is None:  # equal scores: the lowest loss
@@ -144,16 +139,16 @@ def test_the_best_weights_are_kept_by_exact_match_and_then_by_loss(exact: tuple[
     assert not model.training
 
 
-def test_it_stops_early_only_when_asked_to() -> None:
+def test_it_stops_early_only_when_asked_to():
     assert len(run(CONFIG, scores=[0.75] * 3)[1].reports) == 3
     outcome = run(replace(CONFIG, target_exact_match=0.75), scores=[0.75])[1]
     assert (outcome.status, len(outcome.reports)) == ("target reached", 1)
 
 
 @pytest.mark.parametrize("steps", [2, 8])
-def test_an_interrupt_ends_it_and_the_best_weights_are_there(steps: int) -> None:
+def test_an_interrupt_ends_it_and_the_best_weights_are_there(steps):
     class Impatient(Watcher):
-        def stepped(self, report: StepReport) -> None:
+        def stepped(self, report):
             if report.step == steps:
                 raise KeyboardInterrupt
 
@@ -168,7 +163,7 @@ def test_an_interrupt_ends_it_and_the_best_weights_are_there(steps: int) -> None
     assert outcome.seconds > 0
 
 
-def test_a_loss_that_is_no_number_is_said_in_one_line() -> None:
+def test_a_loss_that_is_no_number_is_said_in_one_line():
     with pytest.raises(
         UserError,
         match=r"the loss became (nan|inf) at step \d+, of examples [\d, ]+ of the epoch; "
@@ -178,9 +173,9 @@ def test_a_loss_that_is_no_number_is_said_in_one_line() -> None:
     assert "\n" not in str(caught.value)
 
 
-def test_clipping_bounds_the_step() -> None:
+def test_clipping_bounds_the_step():
     # With a gradient of length 1e-9, Adam's epsilon (1e-8) holds the step back; unclipped it does not.
-    def moved(clip_norm: float) -> float:
+    def moved(clip_norm):
         config = TrainingConfig(
             epochs=1, batch_size=64, lr=0.01, schedule="constant", warmup=0.0, weight_decay=0.0, clip_norm=clip_norm
         )
@@ -192,7 +187,7 @@ def test_clipping_bounds_the_step() -> None:
     assert moved(1e-9) < 0.002
 
 
-def test_bfloat16_trains_with_float32_weights() -> None:
+def test_bfloat16_trains_with_float32_weights():
     config = TrainingConfig(epochs=10, batch_size=8, lr=0.02, precision="bfloat16")
     easy = [Example(example.source, [4 + len(example.source), 2]) for example in examples()]
     model, outcome = run(config, RNN, epoch=lambda number: easy)
@@ -200,7 +195,7 @@ def test_bfloat16_trains_with_float32_weights() -> None:
     assert outcome.reports[-1].train_loss < 0.7 * outcome.reports[0].train_loss
 
 
-def test_the_share_of_padding_is_that_of_the_batches() -> None:
+def test_the_share_of_padding_is_that_of_the_batches():
     (report,) = run(TrainingConfig(epochs=1, batch_size=64))[1].reports  # all 23 examples in one batch
     sides = [len(example.source) for example in examples()], [len(example.target) for example in examples()]
     places = 23 * sum(map(max, sides))
@@ -212,7 +207,7 @@ def test_the_share_of_padding_is_that_of_the_batches() -> None:
 
 @pytest.mark.parametrize("model_config", [TRANSFORMER, RNN])
 @pytest.mark.parametrize("change", [{}, {"label_smoothing": 0.1}, {"r_drop": 0.7}])
-def test_accumulated_batches_are_a_large_one(close: Close, model_config: Any, change: dict[str, Any]) -> None:
+def test_accumulated_batches_are_a_large_one(close, model_config, change):
     config = TrainingConfig(clip_norm=0.0, **change)
     data = examples(11)
     parts = [data[:5], data[5:6], data[6:]]  # of unlike sizes and lengths: tokens count, not batches
@@ -224,7 +219,7 @@ def test_accumulated_batches_are_a_large_one(close: Close, model_config: Any, ch
         close(small[2][name], gradient)
 
 
-def test_the_last_step_is_max_steps_in_whatever_epoch() -> None:
+def test_the_last_step_is_max_steps_in_whatever_epoch():
     watcher = Watcher()
     _, outcome = run(TrainingConfig(epochs=1, max_steps=8, batch_size=4, warmup=0.25), watcher=watcher)
     assert watcher.begun == [(None, 8)]
@@ -244,7 +239,7 @@ def test_the_last_step_is_max_steps_in_whatever_epoch() -> None:
         (None, 6, [(1, 6)]),
     ],
 )
-def test_validations_come_every_so_many_steps_and_after_the_last(every: Any, steps: Any, expected: Any) -> None:
+def test_validations_come_every_so_many_steps_and_after_the_last(every, steps, expected):
     _, outcome = run(TrainingConfig(epochs=2, max_steps=steps, batch_size=4, validate_every=every))
     assert [(report.epoch, report.step) for report in outcome.reports] == expected
 
@@ -253,7 +248,7 @@ def test_validations_come_every_so_many_steps_and_after_the_last(every: Any, ste
     ("scores", "patience", "validations"),
     [((1, 2, 3, 4, 5), 1, 5), ((1, 3, 2, 4, 5), 1, 3), ((1, 3, 2, 4, 5), 2, 5), ((5, 4, 3, 2, 1), 3, 4)],
 )
-def test_patience_counts_validations_in_vain(scores: tuple[int, ...], patience: int, validations: int) -> None:
+def test_patience_counts_validations_in_vain(scores, patience, validations):
     watcher = Watcher()
     model, outcome = run(TrainingConfig(epochs=5, batch_size=8, patience=patience), watcher=watcher, scores=scores)
     assert len(outcome.reports) == validations
@@ -263,7 +258,7 @@ def test_patience_counts_validations_in_vain(scores: tuple[int, ...], patience: 
     assert_weights(model, watcher.validated_weights[best])
 
 
-def test_the_moving_average_is_what_is_validated_and_kept(close: Close) -> None:
+def test_the_moving_average_is_what_is_validated_and_kept(close):
     config = TrainingConfig(epochs=2, batch_size=4, average="ema", ema_decay=0.2)
     watcher = Watcher()
     model, _ = run(config, watcher=watcher, scores=(1, 2))
@@ -279,7 +274,7 @@ def test_the_moving_average_is_what_is_validated_and_kept(close: Close) -> None:
         assert torch.equal(weight, watcher.validated_weights[1][name])
 
 
-def test_a_buffer_of_whole_numbers_is_kept_as_it_is_now() -> None:
+def test_a_buffer_of_whole_numbers_is_kept_as_it_is_now():
     """The moving average of a count would be its first value: nothing is added to it."""
     model = torch.nn.BatchNorm1d(2)
     average = ExponentialAverage(model, 0.5)
@@ -289,7 +284,7 @@ def test_a_buffer_of_whole_numbers_is_kept_as_it_is_now() -> None:
 
 
 @pytest.mark.parametrize(("epochs", "window"), [(3, 1), (13, 3)])  # at most a quarter of the validations
-def test_the_mean_of_the_last(close: Close, capsys: pytest.CaptureFixture[str], epochs: int, window: int) -> None:
+def test_the_mean_of_the_last(close, capsys, epochs, window):
     watcher = Watcher()
     config = TrainingConfig(epochs=epochs, batch_size=8, average="last", average_last=3)
     model, _ = run(config, watcher=watcher, scores=tuple(range(epochs)))
@@ -300,12 +295,12 @@ def test_the_mean_of_the_last(close: Close, capsys: pytest.CaptureFixture[str], 
     for number in range(epochs):
         taken = at_validation[max(0, number + 1 - window) : number + 1]
         for name, weight in watcher.validated_weights[number].items():
-            close(weight, sum(one[name] for one in taken) / len(taken))  # type: ignore[arg-type]  # sum() may be 0 for mypy
+            close(weight, sum(one[name] for one in taken) / len(taken))
     assert_weights(model, watcher.validated_weights[-1])
 
 
 @pytest.mark.parametrize("large", [4096, 1])  # from how many tokens on the logits are not there all at once
-def test_two_passes_add_their_divergence(large: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_passes_add_their_divergence(large, monkeypatch):
     monkeypatch.setattr(loss, "LARGE_VOCABULARY", large)
     stack = replace(STACK, dropout=0.3)
     batch = collate(examples(5), 0, 1, range(5))
@@ -330,7 +325,7 @@ def test_two_passes_add_their_divergence(large: int, monkeypatch: pytest.MonkeyP
     assert losses[2.0] == pytest.approx(expected.item())
 
 
-def test_each_of_several_processes_draws_numbers_of_its_own_at_every_step(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_of_several_processes_draws_numbers_of_its_own_at_every_step(monkeypatch):
     monkeypatch.setattr(Processes, "broadcast", lambda processes, tensors: None)
     monkeypatch.setattr(Processes, "sum", lambda processes, value: value)
     monkeypatch.setattr(Replica, "loss", lambda replica, compute, is_last: compute(replica.model))
@@ -344,7 +339,7 @@ def test_each_of_several_processes_draws_numbers_of_its_own_at_every_step(monkey
             assert coins.initial_seed() == seed_for(5, f"forcing/step/{number}/{rank}")
 
 
-def test_warmup_steps_go_before_the_share() -> None:
+def test_warmup_steps_go_before_the_share():
     watcher = Watcher()
     run(TrainingConfig(epochs=1, batch_size=4, lr=1.0, warmup=0.9, warmup_steps=2), watcher=watcher)
     assert [step.lr for step in watcher.steps] == pytest.approx([0.5, 1.0, 0.8, 0.6, 0.4, 0.2])
@@ -352,10 +347,10 @@ def test_warmup_steps_go_before_the_share() -> None:
         run(TrainingConfig(epochs=1, batch_size=4, warmup_steps=9))
 
 
-def test_a_stream_that_ends_begins_the_next_epoch() -> None:
-    asked: list[int] = []
+def test_a_stream_that_ends_begins_the_next_epoch():
+    asked = []
 
-    def epoch(number: int) -> Iterable[Example]:
+    def epoch(number):
         asked.append(number)
         return iter(examples(seed=number))
 
@@ -364,18 +359,18 @@ def test_a_stream_that_ends_begins_the_next_epoch() -> None:
     assert [(report.epoch, report.step) for report in outcome.reports] == [(1, 6), (2, 12), (3, 14)]
 
 
-def test_a_stream_needs_a_number_of_steps_and_an_epoch_examples() -> None:
+def test_a_stream_needs_a_number_of_steps_and_an_epoch_examples():
     with pytest.raises(UserError, match="`max_steps`: the data are a stream"):
         run(TrainingConfig(), epoch=lambda number: itertools.cycle(examples()))
 
-    nothings: tuple[Iterable[Example], ...] = [], iter([])
+    nothings = [], iter([])
     for nothing in nothings:
         with pytest.raises(UserError, match="training: epoch 1 has no examples"):
-            run(TrainingConfig(max_steps=3), epoch=lambda number, nothing=nothing: nothing)  # type: ignore[misc]  # bound at once
+            run(TrainingConfig(max_steps=3), epoch=lambda number, nothing=nothing: nothing)
 
 
 @pytest.mark.parametrize("preset", ["rnn-attention", "rnn-plain", "transformer", "transformer-rope", "decoder-only"])
-def test_a_look_counts_the_outputs_that_greedy_search_would_get_right(preset: str) -> None:
+def test_a_look_counts_the_outputs_that_greedy_search_would_get_right(preset):
     model = build(preset, vocab_size=12, seed=1).eval()
     generator = torch.Generator().manual_seed(0)
     sources = [torch.randint(3, 12, (length,), generator=generator).tolist() for length in (2, 3, 4, 5, 6, 7)]

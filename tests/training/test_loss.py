@@ -2,14 +2,13 @@
 
 import math
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from memory import Memory
-from torch import Tensor, nn
+from torch import nn
 from torch.nn import functional
 from zoo import transformer
 
@@ -18,7 +17,7 @@ from selfattn.data.pairs import Example
 from selfattn.models.build import build
 from selfattn.training import loss as module
 from selfattn.training import step as step_module
-from selfattn.training.config import ScheduleName, TrainingConfig
+from selfattn.training.config import TrainingConfig
 from selfattn.training.loss import batch_loss, divergence, linear_cross_entropy, logits_loss, sampled_logits, token_loss
 from selfattn.training.step import Stepper, lr_factor, make_optimizer, take_steps
 from selfattn.training.weights import Replica, put_into
@@ -26,7 +25,7 @@ from selfattn.training.weights import Replica, put_into
 TRUE_MASK = torch.tensor([[True, True]])
 
 
-def test_it_is_minus_the_log_of_the_right_tokens_share() -> None:
+def test_it_is_minus_the_log_of_the_right_tokens_share():
     # Shares e / (e + 1) and 1 / (e + 1) of two tokens.
     logits = torch.tensor([[[1.0, 0.0], [1.0, 0.0]]])
     expected = (-math.log(math.e / (math.e + 1)) - math.log(1 / (math.e + 1))) / 2
@@ -34,7 +33,7 @@ def test_it_is_minus_the_log_of_the_right_tokens_share() -> None:
     assert token_loss(logits, torch.tensor([[0, 0]]), TRUE_MASK).item() == pytest.approx(0.313262, abs=1e-6)
 
 
-def test_padding_is_neither_in_the_sum_nor_in_the_count_nor_in_the_gradient() -> None:
+def test_padding_is_neither_in_the_sum_nor_in_the_count_nor_in_the_gradient():
     logits = torch.randn(2, 3, 5, requires_grad=True)
     target = torch.tensor([[1, 2, 0], [4, 0, 0]])
     mask = torch.tensor([[True, True, False], [True, False, False]])
@@ -49,18 +48,18 @@ def test_padding_is_neither_in_the_sum_nor_in_the_count_nor_in_the_gradient() ->
     assert (gradient[mask] != 0).all()
 
 
-def test_half_precision_is_summed_in_float32() -> None:
+def test_half_precision_is_summed_in_float32():
     loss = token_loss(torch.zeros(1, 2, 7, dtype=torch.bfloat16), torch.tensor([[1, 0]]), TRUE_MASK)
     assert loss.dtype is torch.float32
     assert loss.item() == pytest.approx(math.log(7), abs=1e-6)
 
 
-def batch_of(mask: list[list[bool]]) -> Batch:
+def batch_of(mask):
     tokens = torch.ones(len(mask), len(mask[0]), dtype=torch.int64)
     return Batch(tokens, tokens.bool(), tokens, tokens, torch.tensor(mask), [*range(len(mask))])
 
 
-def test_r_drop_is_half_its_weight_times_the_divergence_of_the_halves() -> None:
+def test_r_drop_is_half_its_weight_times_the_divergence_of_the_halves():
     p, q = torch.tensor([0.75, 0.25]).log(), torch.tensor([0.25, 0.75]).log()
     logits = torch.stack([p, q, p, q, p, p])[:, None].expand(6, 2, 2)  # apart in the first two rows of each half
     batch = batch_of([[True, True], [True, False], [True, False]] * 2)
@@ -74,7 +73,7 @@ def test_r_drop_is_half_its_weight_times_the_divergence_of_the_halves() -> None:
         assert found == pytest.approx(plain + weight * apart / 2, abs=1e-6)
 
 
-def test_a_divergence_in_half_precision_is_computed_in_float32() -> None:
+def test_a_divergence_in_half_precision_is_computed_in_float32():
     p, q = torch.tensor([[[2.0, 0.0]]]).bfloat16(), torch.tensor([[[0.0, 2.0]]]).bfloat16()
     found = divergence(p, q, torch.tensor([[True]]))
     assert found.dtype is torch.float32
@@ -85,19 +84,19 @@ def test_a_divergence_in_half_precision_is_computed_in_float32() -> None:
 class Told(nn.Module):
     """A model whose states are given; it can be asked for its logits at once, or for what goes before them."""
 
-    def __init__(self, vocabulary: int, *, has_states: bool = True) -> None:
+    def __init__(self, vocabulary, *, has_states=True):
         super().__init__()
         self.states = torch.randn(4, 3, 2, generator=torch.Generator().manual_seed(0))
         self.output, self.has_states, self.asked = nn.Linear(2, vocabulary), has_states, list[str]()
 
-    def pre_logits(self, *_: Any, **__: Any) -> Any:
+    def pre_logits(self, *_, **__):
         return SimpleNamespace(states=self.states, output=self.output, logits=self._logits) if self.has_states else None
 
-    def forward(self, *_: Any, **__: Any) -> Tensor:
+    def forward(self, *_, **__):
         assert not self.has_states, "this would compute everything twice"
         return self._logits()
 
-    def _logits(self) -> Tensor:
+    def _logits(self):
         self.asked.append("logits")
         return self.output(self.states)
 
@@ -107,22 +106,22 @@ class Told(nn.Module):
 )
 @pytest.mark.parametrize("smoothing", [0.0, 0.25])
 @pytest.mark.parametrize("r_drop", [0.0, 3.0])
-def test_a_batch_has_the_loss_of_its_logits(model: Told, at_once: bool, smoothing: float, r_drop: float) -> None:
+def test_a_batch_has_the_loss_of_its_logits(model, at_once, smoothing, r_drop):
     """From 4,096 tokens on the logits of a batch are not made all at once."""
     batch = batch_of([[True, True, False], [True, True, True]] * 2)
     expected = logits_loss(model.output(model.states), batch, label_smoothing=smoothing, r_drop=r_drop)
     model.asked.clear()
-    found = batch_loss(model, batch, label_smoothing=smoothing, r_drop=r_drop)  # type: ignore[arg-type]
+    found = batch_loss(model, batch, label_smoothing=smoothing, r_drop=r_drop)
     assert found.item() == pytest.approx(expected.item(), abs=1e-5)
     assert (model.asked == ["logits"]) == (at_once or r_drop > 0)
     if not smoothing and not r_drop:
-        assert batch_loss(model, batch).item() == found.item()  # type: ignore[arg-type]
+        assert batch_loss(model, batch).item() == found.item()
 
 
 # The output layer and the loss as one function are the two one after the other
 
 
-def drawn(n: int, d: int, v: int, *, seed: int = 0, scale: float = 1.0) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def drawn(n, d, v, *, seed=0, scale=1.0):
     """States, weight, bias and right tokens, in float64."""
     draw = torch.Generator().manual_seed(seed)
     states, weight, bias = (
@@ -132,14 +131,14 @@ def drawn(n: int, d: int, v: int, *, seed: int = 0, scale: float = 1.0) -> tuple
     return states, weight, bias, torch.randint(v, (n,), generator=draw)
 
 
-def reference(states: Tensor, weight: Tensor, bias: Tensor, target: Tensor, smoothing: float) -> Tensor:
+def reference(states, weight, bias, target, smoothing):
     return functional.cross_entropy(functional.linear(states, weight, bias), target, label_smoothing=smoothing)
 
 
 @pytest.mark.parametrize("scale", [1.0, 100.0])  # with 100 the logits are beyond the range of exp
 @given(n=st.integers(1, 9), d=st.integers(1, 5), v=st.integers(1, 7), smoothing=st.sampled_from([0.0, 0.1, 0.9]))
 @settings(deadline=None, max_examples=20)
-def test_equals_pytorch_whatever_the_chunks(scale: float, n: int, d: int, v: int, smoothing: float) -> None:
+def test_equals_pytorch_whatever_the_chunks(scale, n, d, v, smoothing):
     states, weight, bias, target = drawn(n, d, v, seed=n + 10 * d + 100 * v, scale=scale)
     inputs = (states, weight, bias)
     expected = reference(*inputs, target, smoothing)
@@ -152,30 +151,30 @@ def test_equals_pytorch_whatever_the_chunks(scale: float, n: int, d: int, v: int
             torch.testing.assert_close(torch.autograd.grad(found, inputs), gradients)
 
 
-def test_the_logits_of_no_more_than_some_tokens_exist_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_logits_of_no_more_than_some_tokens_exist_at_once(monkeypatch):
     """64 tokens of 50 logits, two tokens at a time; beside them as much to write into."""
     monkeypatch.setattr(module, "_ELEMENTS", 100)
     states, weight, bias, target = drawn(64, 2, 50)
     with Memory() as memory:
-        linear_cross_entropy(states, weight, bias, target).backward()  # type: ignore[no-untyped-call]  # PyTorch has no types for it
+        linear_cross_entropy(states, weight, bias, target).backward()
     assert memory.largest <= 8 * 200  # in float64
 
 
-def test_numerical_gradients() -> None:
+def test_numerical_gradients():
     states, weight, bias, target = drawn(3, 2, 4)
 
-    def value(states: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    def value(states, weight, bias):
         return 3.0 * linear_cross_entropy(states, weight, bias, target, label_smoothing=0.2)
 
     assert torch.autograd.gradcheck(value, (states, weight, bias))
 
 
-def test_no_token_is_no_number() -> None:
+def test_no_token_is_no_number():
     states, weight, bias, target = drawn(0, 3, 5)
     assert math.isnan(linear_cross_entropy(states, weight, bias, target).item())
 
 
-def test_bfloat16_is_near_float32() -> None:
+def test_bfloat16_is_near_float32():
     states, weight, bias, target = (x.detach().float() if x.is_floating_point() else x for x in drawn(200, 32, 500))
     inputs = tuple((x * 0.2).requires_grad_() for x in (states, weight, bias))
     expected = reference(*inputs, target, 0.1)
@@ -197,14 +196,14 @@ TARGET = torch.tensor([[1, 5, 7, 9], [1, 6, 2, 0], [1, 11, 12, 4]])
 BATCH = Batch(SOURCE, SOURCE > 0, TARGET, TARGET, TARGET > 0, [0, 1, 2])
 
 
-def logits(model: Any, probability: float, seed: int = 0) -> torch.Tensor:
+def logits(model, probability, seed=0):
     coins = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         return sampled_logits(model, BATCH, teacher_forcing=probability, generator=coins)
 
 
 @pytest.mark.parametrize("name", ["rnn-attention", "transformer", "decoder-only", "rnn-encoder-transformer-decoder"])
-def test_probability_1_is_forward_and_0_reads_its_own_guesses(name: str) -> None:
+def test_probability_1_is_forward_and_0_reads_its_own_guesses(name):
     model = build(name, vocab_size=VOCAB, seed=3).eval()
     with torch.no_grad():
         forward = model(SOURCE, TARGET, source_mask=SOURCE > 0)
@@ -217,7 +216,7 @@ def test_probability_1_is_forward_and_0_reads_its_own_guesses(name: str) -> None
     torch.testing.assert_close(logits(model, 0.0), expected, rtol=1e-4, atol=1e-5)
 
 
-def test_the_coins_decide_and_their_seed_decides_the_coins() -> None:
+def test_the_coins_decide_and_their_seed_decides_the_coins():
     model = build(transformer(), vocab_size=VOCAB, seed=3).eval()
     assert torch.equal(logits(model, 0.5, seed=1), logits(model, 0.5, seed=1))
     draws = [logits(model, 0.5, seed=seed) for seed in range(9)]
@@ -225,25 +224,25 @@ def test_the_coins_decide_and_their_seed_decides_the_coins() -> None:
     assert all(torch.equal(draws[0][:, 0], other[:, 0]) for other in draws)  # <bos> is always read
 
 
-def test_a_coin_of_zero_is_no_right_token_where_none_is_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_coin_of_zero_is_no_right_token_where_none_is_wanted(monkeypatch):
     model = build(transformer(), vocab_size=VOCAB, seed=3).eval()
     expected = logits(model, 0.0)
     monkeypatch.setattr(torch, "rand", lambda shape, **_: torch.zeros(shape))
     assert torch.equal(logits(model, 0.0), expected)
 
 
-def test_the_schedule_by_hand() -> None:
+def test_the_schedule_by_hand():
     probability = module.teacher_forcing_probability
     assert [probability(0.75, 0.25, step, total_steps=3) for step in (1, 2, 3, 4)] == [0.75, 0.5, 0.25, 0.25]
     assert [probability(0.75, None, step, total_steps=3) for step in (1, 3)] == [0.75, 0.75]
     assert probability(0.5, 0.0, 1, total_steps=1) == 0.5
 
 
-def test_a_step_forces_with_the_probability_of_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    probabilities: list[float] = []
+def test_a_step_forces_with_the_probability_of_its_number(monkeypatch):
+    probabilities = []
     real = step_module.sampled_logits
 
-    def recording(*arguments: Any, **options: Any) -> torch.Tensor:
+    def recording(*arguments, **options):
         probabilities.append(options["teacher_forcing"])
         return real(*arguments, **options)
 
@@ -260,7 +259,7 @@ def test_a_step_forces_with_the_probability_of_its_number(monkeypatch: pytest.Mo
 # What decays and what does not, and the learning rate by hand
 
 
-def test_every_parameter_is_in_one_group_and_only_matrices_decay() -> None:
+def test_every_parameter_is_in_one_group_and_only_matrices_decay():
     for preset in ("transformer", "rnn-attention"):
         model = build(preset, vocab_size=11, seed=0)
         optimizer = make_optimizer(model, TrainingConfig(weight_decay=0.25))
@@ -273,7 +272,7 @@ def test_every_parameter_is_in_one_group_and_only_matrices_decay() -> None:
         assert not any("embed" in name or "norm" in name or "bias" in name for name in decayed)
 
 
-def test_a_matrix_tied_to_an_embedding_does_not_decay() -> None:
+def test_a_matrix_tied_to_an_embedding_does_not_decay():
     model = build(transformer(shared={"tie_output": True}), vocab_size=11, seed=0)
     table = model.get_parameter("decoder.embed.tokens.weight")
     assert table is model.get_parameter("decoder.output.weight")
@@ -281,7 +280,7 @@ def test_a_matrix_tied_to_an_embedding_does_not_decay() -> None:
     assert any(parameter is table for parameter in kept["params"])
 
 
-def test_decay_shrinks_a_matrix_by_lr_times_decay() -> None:
+def test_decay_shrinks_a_matrix_by_lr_times_decay():
     linear = torch.nn.Linear(3, 2)
     before, bias = linear.weight.detach().clone(), linear.bias.detach().clone()
     optimizer = make_optimizer(linear, TrainingConfig(lr=0.5, weight_decay=0.25))
@@ -292,7 +291,7 @@ def test_decay_shrinks_a_matrix_by_lr_times_decay() -> None:
     assert torch.equal(linear.bias, bias)
 
 
-def test_both_averages_of_adam_forget_as_fast_as_is_set() -> None:
+def test_both_averages_of_adam_forget_as_fast_as_is_set():
     bias = torch.nn.Parameter(torch.zeros(1))
     optimizer = make_optimizer(torch.nn.ParameterList([bias]), TrainingConfig(lr=0.5, betas=(0.8, 0.9)))
     values = []
@@ -305,19 +304,19 @@ def test_both_averages_of_adam_forget_as_fast_as_is_set() -> None:
     assert values == pytest.approx([-0.5, -0.5 - second])
 
 
-def test_weights_of_another_model_are_refused() -> None:
+def test_weights_of_another_model_are_refused():
     with pytest.raises(ValueError, match="these are the weights of another model"):
         put_into(torch.nn.Linear(3, 2), {"weight": torch.zeros(3, 2), "bias": torch.zeros(2)})
 
 
-SCHEDULES: tuple[ScheduleName, ...] = ("constant", "linear", "cosine", "inverse_sqrt")
+SCHEDULES = ("constant", "linear", "cosine", "inverse_sqrt")
 
 
-def factors(schedule: ScheduleName, total: int, warmup: int) -> list[float]:
+def factors(schedule, total, warmup):
     return [lr_factor(schedule, step, total_steps=total, warmup_steps=warmup) for step in range(1, total + 1)]
 
 
-def test_values_by_hand() -> None:
+def test_values_by_hand():
     assert factors("constant", 4, 2) == [0.5, 1.0, 1.0, 1.0]
     assert factors("linear", 5, 2) == [0.5, 1.0, 0.75, 0.5, 0.25]
     assert lr_factor("linear", 99, total_steps=5, warmup_steps=2) == 0.25  # beyond the last step
@@ -328,7 +327,7 @@ def test_values_by_hand() -> None:
 
 
 @given(st.sampled_from(SCHEDULES), st.integers(1, 200), st.data())
-def test_it_rises_to_one_and_falls_but_not_to_zero(schedule: ScheduleName, total: int, data: st.DataObject) -> None:
+def test_it_rises_to_one_and_falls_but_not_to_zero(schedule, total, data):
     warmup = data.draw(st.integers(0, total))
     found = factors(schedule, total, warmup)
     rise, fall = found[:warmup], found[max(warmup - 1, 0) :]

@@ -5,12 +5,10 @@ import socket
 import sys
 from dataclasses import fields, replace
 from datetime import timedelta
-from pathlib import Path
 from unittest.mock import Mock, call
 
 import pytest
 import torch
-from small_runs import Train
 
 from selfattn import distributed, processes
 from selfattn.cli.options import changed_settings, parameters_of
@@ -21,14 +19,13 @@ from selfattn.distributed import Processes
 from selfattn.errors import UserError
 from selfattn.processes import choose_device, is_main_process, rank_and_size
 from selfattn.runs.directory import RunDirectory, check_is_free
-from selfattn.runs.run import Run
 from selfattn.training.config import TrainingConfig
 from selfattn.training.observer import EpochReport, StepReport, TensorBoardObserver
 from selfattn.training.step import rows_of
 
 
-def test_auto_takes_what_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    taken: list[int] = []
+def test_auto_takes_what_is_there(monkeypatch):
+    taken = []
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     assert choose_device("auto") == choose_device("cpu") == torch.device("cpu")
     with pytest.raises(UserError, match="`device` cuda: torch sees no CUDA device; take cpu"):
@@ -52,7 +49,7 @@ def test_auto_takes_what_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
         choose_device("auto")
 
 
-def test_the_first_process_looks_whether_there_is_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_first_process_looks_whether_there_is_room(tmp_path, monkeypatch):
     (tmp_path / "config.json").write_text("{}")
     monkeypatch.setenv("RANK", "1")  # of another program: torchrun sets WORLD_SIZE as well
     assert rank_and_size() == (0, 1)
@@ -77,10 +74,10 @@ def test_the_first_process_looks_whether_there_is_room(tmp_path: Path, monkeypat
 
 
 @pytest.mark.parametrize(("count", "rows"), [(1, 5), (2, 5), (3, 5), (7, 5), (4, 1)])
-def test_the_rows_of_a_batch_are_dealt_out_once(count: int, rows: int) -> None:
+def test_the_rows_of_a_batch_are_dealt_out_once(count, rows):
     examples = [Example([4] * (n + 1), [5] * (n + 2)) for n in range(rows)]
     batch = collate(examples, 0, 1, range(rows))
-    seen: list[int] = []
+    seen = []
     for rank in range(count):
         own, tokens = rows_of(batch, Processes(rank, count))
         if rank >= rows:  # it reads what counts for nothing
@@ -95,7 +92,7 @@ def test_the_rows_of_a_batch_are_dealt_out_once(count: int, rows: int) -> None:
     assert sorted(seen) == list(range(rows))
 
 
-def test_who_waits_for_processes_that_never_come_says_so_in_minutes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_waits_for_processes_that_never_come_says_so_in_minutes(monkeypatch):
     assert timedelta(minutes=5) >= distributed._MEETING
     monkeypatch.setattr(distributed, "_MEETING", timedelta(seconds=1))
     with socket.socket() as free:
@@ -108,9 +105,7 @@ def test_who_waits_for_processes_that_never_come_says_so_in_minutes(monkeypatch:
     assert "\n" not in str(caught.value)
 
 
-def test_threads_follow_from_the_size_of_the_model_alone(
-    runs: dict[str, Run], train: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_threads_follow_from_the_size_of_the_model_alone(runs, train, tmp_path, monkeypatch):
     before = torch.get_num_threads()
     record = RunDirectory(runs["rnn-plain"].path).record()
     assert record.machine["threads"] == 1
@@ -137,18 +132,18 @@ def test_threads_follow_from_the_size_of_the_model_alone(
         ("average_last", 0), ("validate_every", 0), ("patience", 0), ("schedule", "one"),
     ],
 )  # fmt: skip
-def test_a_value_out_of_range_is_named(name: str, value: object) -> None:
+def test_a_value_out_of_range_is_named(name, value):
     with pytest.raises(UserError, match=f"^`{name}`: expected .*, got ") as caught:
-        TrainingConfig(**{name: value})  # type: ignore[arg-type]  # a setting of any type
+        TrainingConfig(**{name: value})
     assert "\n" not in str(caught.value)
 
 
-def test_it_travels_as_json() -> None:
+def test_it_travels_as_json():
     config = TrainingConfig(seed=-3, lr=1, schedule="cosine", betas=(0.8, 0.9), items_per_epoch=7, target_exact_match=1)
     assert decode(TrainingConfig, json.loads(json.dumps(encode(config))), file="x", advice="y") == config
 
 
-def test_only_what_is_given_replaces_the_recipe() -> None:
+def test_only_what_is_given_replaces_the_recipe():
     recipe = TrainingConfig(lr=0.5, epochs=7)
     settings = {field.name for field in fields(TrainingConfig)}
     not_given = dict.fromkeys(TrainingConfig.__dataclass_fields__)
@@ -166,20 +161,20 @@ REPORT = EpochReport(1, 20, 3, 4.0, 5.0, 6.0, 7.0, 8.0, {"bleu": 0.5})
 
 
 @pytest.fixture
-def writer(monkeypatch: pytest.MonkeyPatch) -> Mock:
+def writer(monkeypatch):
     """TensorBoard's class of writers."""
     module = Mock()
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", module)
-    return module.SummaryWriter  # type: ignore[no-any-return]  # a mock
+    return module.SummaryWriter
 
 
-def watch(observer: TensorBoardObserver) -> None:
+def watch(observer):
     for step in range(1, 21):
         observer.stepped(StepReport(1, step, 20, step / 2, 0.1, 9.0))
-    observer.validated(REPORT, None, True)  # type: ignore[arg-type]  # the model is not read
+    observer.validated(REPORT, None, True)
 
 
-def test_points_of_steps_and_validations(tmp_path: Path, writer: Mock) -> None:
+def test_points_of_steps_and_validations(tmp_path, writer):
     watch(TensorBoardObserver(tmp_path / "curves"))
     writer.assert_called_once_with(str(tmp_path / "curves"))
     values = [(step, {"loss": step / 2, "lr": 0.1, "tokens_per_second": 9.0}) for step in (10, 20)]
@@ -188,14 +183,14 @@ def test_points_of_steps_and_validations(tmp_path: Path, writer: Mock) -> None:
     assert writer.return_value.add_scalar.call_args_list == steps + validations
 
 
-def test_a_resumed_training_takes_back_what_comes_again(tmp_path: Path, writer: Mock) -> None:
+def test_a_resumed_training_takes_back_what_comes_again(tmp_path, writer):
     observer = TensorBoardObserver(tmp_path)
-    observer.resumed(7, (REPORT,), None)  # type: ignore[arg-type]  # the model is not read
+    observer.resumed(7, (REPORT,), None)
     watch(observer)
     writer.assert_called_once_with(str(tmp_path), purge_step=8)
 
 
-def test_where_it_is_not_installed_it_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_it_is_not_installed_it_says_what_to_do(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
     with pytest.raises(UserError, match=r"^TensorBoard is not installed: pip install 'selfattn\[tensorboard\]'$"):
         TensorBoardObserver(tmp_path)

@@ -1,7 +1,6 @@
 """Threads of one process: what belongs to the process is used by one training at a time."""
 
 import sys
-from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -10,25 +9,23 @@ from types import SimpleNamespace
 from typing import Any
 
 import cloudpickle
-import pytest
 import torch
 
 from selfattn.experiments import queue
-from selfattn.experiments.progress import Logs, Reporter
+from selfattn.experiments.progress import Logs
 from selfattn.experiments.queue import Runner, Workers
 from selfattn.models.build import build
 from selfattn.runs.directory import WEIGHTS
-from selfattn.runs.run import Run
 from selfattn.streams import GlobalStream, training_lock
 
 SETTINGS = ("encoder.dim=16", "decoder.dim=16", "encoder.num_layers=1", "encoder.dropout=0.3")
 
 
-def at_once(actions: Sequence[Callable[[], Any]]) -> list[Any]:
+def at_once(actions):
     """Do each action in a thread of its own, all from the same moment on."""
     start = Barrier(len(actions))
 
-    def act(action: Callable[[], Any]) -> Any:
+    def act(action):
         start.wait()
         return action()
 
@@ -37,17 +34,17 @@ def at_once(actions: Sequence[Callable[[], Any]]) -> list[Any]:
 
 
 def test_trainings_in_two_threads_are_those_one_after_the_other(
-    train: Callable[..., Run], runs: dict[str, Run], tiny: dict[str, Any], tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
+    train, runs, tiny, tmp_path,
+    capsys,
+):  # fmt: skip
     texts = ["May 1, 2001", "5/1/01"]
     expected = runs["rnn-attention"].predict(texts)
 
-    def weights(name: str, seed: int) -> bytes:
+    def weights(name, seed):
         run = train("transformer", tmp_path / name, training=tiny | {"seed": seed, "set": SETTINGS})
         return (run.path / WEIGHTS).read_bytes()
 
-    def outputs() -> list[list[str]]:
+    def outputs():
         return [runs["rnn-attention"].predict(texts) for _ in range(9)]
 
     one_by_one = [weights("alone-0", 0), weights("alone-1", 1)]
@@ -59,8 +56,8 @@ def test_trainings_in_two_threads_are_those_one_after_the_other(
     assert "waits until another training of this process has ended" in capsys.readouterr().err
 
 
-def test_models_that_are_built_at_once_are_those_one_after_the_other() -> None:
-    def weights(seed: int) -> torch.Tensor:
+def test_models_that_are_built_at_once_are_those_one_after_the_other():
+    def weights(seed):
         return torch.cat([w.flatten() for w in build("transformer", vocab_size=11, seed=seed).state_dict().values()])
 
     torch.manual_seed(3)
@@ -72,8 +69,8 @@ def test_models_that_are_built_at_once_are_those_one_after_the_other() -> None:
     assert torch.equal(torch.get_rng_state(), before)
 
 
-def test_streams_of_several_threads_do_not_meet() -> None:
-    def drawn(seed: int) -> list[float]:
+def test_streams_of_several_threads_do_not_meet():
+    def drawn(seed):
         stream = GlobalStream(torch.device("cpu"))
         stream.seed(seed)
         values = []
@@ -89,19 +86,19 @@ def test_streams_of_several_threads_do_not_meet() -> None:
 class Together(Runner[Any]):
     """Notes what belongs to the process while a trial runs."""
 
-    def __init__(self, workers: Workers) -> None:
+    def __init__(self, workers):
         self.workers = workers
 
-    def is_done(self, trial: Any) -> bool:
+    def is_done(self, trial):
         return False
 
-    def run(self, trial: Any, reporter: Reporter) -> None:
+    def run(self, trial, reporter):
         for _ in range(20):
             print(trial.label, file=sys.stderr)
             assert torch.get_num_threads() == self.workers.threads
 
 
-def test_a_worker_with_threads_runs_one_trial_after_the_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_with_threads_runs_one_trial_after_the_other(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     stderr = sys.stderr
     calls = []
@@ -118,10 +115,10 @@ def test_a_worker_with_threads_runs_one_trial_after_the_other(tmp_path: Path, mo
         assert Logs(tmp_path / name).log(name).read_text().count(f"{name}\n") == 20
 
 
-def test_who_waits_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+def test_who_waits_says_so(capsys):
     is_alone, may_end = Event(), Event()
 
-    def hold() -> None:
+    def hold():
         with training_lock("first"), training_lock("first again"):
             is_alone.set()
             may_end.wait()
