@@ -94,7 +94,7 @@ def fit(
 
     Raises:
         UserError: the directory is taken, the run to be resumed has other settings, the model cannot read texts that
-            long, the device is not there, or the training diverged.
+            long, the device is not there, the call is inside ``torch.autocast``, or the training diverged.
         KeyboardInterrupt: the user stopped the training.
     """
     tokenizer = data.tokenizer
@@ -102,12 +102,13 @@ def fit(
     config = replace(config, plugins=used_plugins(config.task, data.metrics, config.model))
     checkpoints = CheckpointFile(out / CHECKPOINT, save_every)
     torch_device = choose_device(device)
+    if torch.is_autocast_enabled(torch_device.type):
+        raise UserError("torch.autocast is on around the training; leave its block, and set `precision`")
     with ExitStack() as stack:
         stack.enter_context(training_lock(str(out)))
-        # What the program around has set would change the figures, or leave the training without gradients.
+        # What the program around has set would leave the training without gradients.
         stack.enter_context(torch.inference_mode(False))
         stack.enter_context(torch.enable_grad())
-        stack.enter_context(torch.autocast(torch_device.type, enabled=False))
         with use_threads(1):  # several give orthogonal matrices other last bits
             model = build_model(config.model, tokenizer, training.seed)
         if start is not None:

@@ -308,6 +308,8 @@ def test_the_items_of_a_pilot_count_as_far_as_they_tell_its_systems_apart():
     easy, luck = rng.normal(size=(1, 1, 2000)), rng.normal(size=(2, 50, 2000))
     spread = Spread.of([tuple(easy + rng.normal(0, 0.5, size=(2, 1, 2000)) + luck)])
     assert (spread.runs, spread.single, spread.common) == pytest.approx((0, 1, 2 * 0.25), abs=0.05)
+    few = rng.normal(0, 0.3, size=(2, 200, 1)) + rng.normal(size=(2, 200, 20))  # luck on items is no spread of runs
+    assert Spread.of([tuple(few)]).runs == pytest.approx(0.09, abs=0.03)
 
 
 def test_more_items_never_need_more_runs_and_caution_needs_no_fewer():

@@ -301,6 +301,9 @@ def test_failed_runs_count_in_the_mean_and_neither_side_alone_makes_a_difference
     without = runs_of(a=[run for run in bad if run], b=good).comparison().between("a", "b")
     assert without.word == "better"  # of the runs that did not fail
     assert pair.p >= max(without.p, runs_of(a=bad, b=good).comparison().between("a", "b").p)
+    often = runs_of(a=[0.90 + 0.001 * run for run in range(12)], b=[0.90] * 3 + [0.91] * 3 + [0.0] * 6)
+    assert often.comparison().between("a", "b").word == "better"
+    assert failing(often, b=[False] * 6 + [True] * 6).comparison().between("a", "b").word == "not told apart"
 
 
 def test_a_model_all_of_whose_trainings_failed_is_worse_if_enough_were_made() -> None:
