@@ -27,7 +27,6 @@ from selfattn.tokenizers.protocol import Tokenizer
 from selfattn.training.weights import copy_of, freeze, mean_of, named_weights, put_into
 
 
-@torch.inference_mode(False)  # whose weights would have no gradients afterwards
 def load(
     path: str | os.PathLike[str],
     *others: str | os.PathLike[str],
@@ -82,15 +81,15 @@ def load(
     with without_memory():  # the model may not be the right one
         parameters, _ = count_parameters(build_model(config.model, tokenizer, config.training.seed))
     directory.check_size(parameters)
-    model = build_model(config.model, tokenizer, config.training.seed)
-    directory.load_weights(model)
-    model.eval()
+    with torch.inference_mode(False):  # whose weights would have no gradients afterwards
+        model = build_model(config.model, tokenizer, config.training.seed)
+        directory.load_weights(model)
+        model.eval().to(device)
     with torch.inference_mode():
-        source = torch.tensor([[tokenizer.eos_id]])
-        start = torch.tensor([[tokenizer.bos_id]])
+        source = torch.tensor([[tokenizer.eos_id]], device=device)
+        start = torch.tensor([[tokenizer.bos_id]], device=device)
         if not model(source, start, source_mask=source >= 0).isfinite().all():
             raise UserError(f"{directory.path / WEIGHTS}: numbers of this model overflow; train again")
-    model.to(device)
     return Run(directory.path, config, model, tokenizer)
 
 
