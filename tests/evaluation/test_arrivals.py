@@ -45,6 +45,8 @@ def test_five_runs_each_that_do_not_overlap():
     assert test.p == pytest.approx(2 / math.comb(10, 5))
     assert test.word == "better"
     assert (1 / test.high, 1 / test.ratio, 1 / test.low) == pytest.approx((1.6, 1.8, 2.0))
+    (test,) = compare_arrivals({"a": [6000, 6100, 6200, 6300, 6400], "b": [5000, 5100, 5200, 5300, 5400]}, CAP)
+    assert (test.word, test.low < 1.2) == ("worse", True)
 
 
 def test_three_runs_never_decide():
