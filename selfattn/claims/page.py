@@ -134,6 +134,8 @@ class _Section:
             self.verdict = words("verdict.together", verdict=self.verdict)
         self.results: dict[str, tuple[float, str]] = {}  # of the plain sentence, each as a number and as text
         for name, (arm, figure) in self.claim.shows.items() if result.judgement else ():
+            if not self.trials.values(arm, figure):  # a quick run leaves the arm out
+                continue
             mean = self.trials.mean(arm, figure).mean
             in_percent = self.claim.unit == "share" and self.claim.says(f"bar.{name}")
             self.results[name] = (mean, shown_share(mean) if in_percent else f"{mean:.2g}")
@@ -151,8 +153,8 @@ class _Section:
         return blocks.Styled(self.sentence, link=result.name), self.verdict, shows, self.bars(), replicated
 
     def shows(self) -> TextLike:
-        """Return what was measured, in one plain sentence; nothing where the claim has no words for it."""
-        if not (self.result.judgement and self.claim.says("shows")):
+        """Return what was measured, in one plain sentence; nothing without words for it, or with a result missing."""
+        if not (self.result.judgement and self.claim.says("shows")) or self.results.keys() != self.claim.shows.keys():
             return ""
         return self.claim.say("shows", **{name: text for name, (_, text) in self.results.items()})
 

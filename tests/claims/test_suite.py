@@ -13,6 +13,7 @@ import torch
 
 from selfattn.claims import small
 from selfattn.claims.claim import Setup, decides_quickly
+from selfattn.claims.page import document_of
 from selfattn.claims.rules import Trials, judge
 from selfattn.claims.small import FIRST, lookups
 from selfattn.claims.suite import architectures, decoders
@@ -25,7 +26,7 @@ from selfattn.data.pairs import Example, Pair, Span
 from selfattn.data.phrases import CldrSource
 from selfattn.models.build import body
 from selfattn.registry import CLAIMS
-from selfattn.results.claims import Trial
+from selfattn.results.claims import ClaimResult, ClaimsRecord, Trial
 
 SPREAD = (-0.01, 0.005, 0.0, 0.01, -0.005)  # over seeds, another for each arm, so that differences vary too
 FIXED = ("leaks", "beyond", "moved", "size", "cache@1000", "difference")  # figures that do not vary
@@ -293,6 +294,8 @@ def test_a_quick_run_measures_what_its_rule_and_its_controls_need(name):
     judgement = judge(claim.contrasts(measured), claim.conditions(measured), (), claim.controls(measured))
     assert judgement.contrasts
     assert len(judgement.controls) == len(set(claim.learned) & set(measured.arms)) or not claim.learned
+    result = ClaimResult(name, "", {}, claim.theorem, 0.1, (0, 1), tuple(trials), judgement)
+    assert document_of(ClaimsRecord(1, "", "", "", {}, True, (result,)))
 
 
 @pytest.mark.parametrize(
