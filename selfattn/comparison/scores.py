@@ -444,7 +444,8 @@ def _read_json(path: Path) -> pa.Table:
         parse = json.ParseOptions(explicit_schema=pa.schema(score))
         with suppress(pa.ArrowInvalid), pa.input_stream(path) as file:
             return _gather(_groups(json.open_json(file, parse_options=parse)))
-    return json.read_json(pa.input_stream(path))
+    with pa.input_stream(path) as file:
+        return json.read_json(file)
 
 
 def _read_csv(path: Path, parse: csv.ParseOptions, score: pa.DataType) -> pa.Table:
