@@ -1,8 +1,10 @@
 """A report is computed again from its weights, or from the archive of its outputs; a change of any field is seen."""
 
+import io
 import json
 import lzma
 import shutil
+import tarfile
 import tracemalloc
 from contextlib import suppress
 from dataclasses import replace
@@ -72,6 +74,20 @@ def test_what_cannot_be_verified_is_bad_input(finished, out, cli):
     assert "no such file" in cli("verify", out).refusal()
     assert cli("verify", out / "nowhere").code == 2
     assert cli("verify", finished, "--items", 0).code == 2
+
+
+@pytest.mark.parametrize(
+    "name", ["../outside", "/tmp/outside", "plan.json/inside", "a/../../outside", "link", "a" * 300]
+)
+def test_nothing_is_unpacked_but_files_inside_of_the_folder(name, tmp_path):
+    content = io.BytesIO()
+    with tarfile.open(fileobj=content, mode="w") as tar:
+        for member in (tarfile.TarInfo("plan.json"), tarfile.TarInfo(name)):
+            member.type = tarfile.SYMTYPE if member.name == "link" else tarfile.REGTYPE
+            tar.addfile(member)
+    (tmp_path / PACKED).write_bytes(lzma.compress(content.getvalue()))
+    with pytest.raises(UserError, match="is not packed by selfattn"), unpack(tmp_path / PACKED):
+        pass
 
 
 def test_no_more_is_unpacked_than_any_of_ours_holds(out, monkeypatch):
