@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from heapq import nlargest
+from inspect import unwrap
 
 import torch
 from torch import Tensor, nn
@@ -234,6 +235,16 @@ def check_finite(name: str, value: float, step: int, lr: float, precision: str, 
         )
 
 
+class _AdamW(torch.optim.AdamW):
+    """AdamW without the decorators whose first call imports torch's compiler, which takes a second."""
+
+    add_param_group = unwrap(torch.optim.AdamW.add_param_group)
+    zero_grad = unwrap(torch.optim.AdamW.zero_grad)
+    state_dict = unwrap(torch.optim.AdamW.state_dict)
+    load_state_dict = unwrap(torch.optim.AdamW.load_state_dict)
+    step = torch.no_grad()(unwrap(torch.optim.AdamW.step))
+
+
 def make_optimizer(model: nn.Module, config: TrainingConfig) -> torch.optim.AdamW:
     """Make AdamW (Loshchilov and Hutter 2019) for a model.
 
@@ -255,7 +266,7 @@ def make_optimizer(model: nn.Module, config: TrainingConfig) -> torch.optim.Adam
     undecayed = [p for p in trained if p.ndim < 2 or id(p) in tables]
     groups = [{"params": decayed, "weight_decay": config.weight_decay}, {"params": undecayed, "weight_decay": 0.0}]
     # Fused: one kernel for all parameters takes a fifth of the time of a loop.
-    return torch.optim.AdamW(groups, lr=config.lr, betas=config.betas, fused=True)
+    return _AdamW(groups, lr=config.lr, betas=config.betas, fused=True)
 
 
 def lr_factor(schedule: ScheduleName, step: int, *, total_steps: int, warmup_steps: int) -> float:

@@ -35,8 +35,7 @@ def processes(request):
     from multiprocessing import forkserver
 
     context = multiprocessing.get_context("forkserver")
-    preloaded = ["training_parts", "torch._dynamo"]  # the second is what the first optimiser of a process imports
-    preloaded += ["selfattn.cli.tokenizer", "selfattn.data.readers.pairs", "selfattn.exports.onnx"]
+    preloaded = ["training_parts", "selfattn.cli.tokenizer", "selfattn.data.readers.pairs", "selfattn.exports.onnx"]
     if "reliability" in request.config.option.markexpr:
         preloaded.append("selfattn.comparison.compare")
     context.set_forkserver_preload(preloaded)
