@@ -66,6 +66,7 @@ def test_light_and_dark_follow_the_system_until_the_reader_chooses(browser):
     def follow(scheme):
         features = [{"name": "prefers-color-scheme", "value": scheme}]
         browser.command("Emulation.setEmulatedMedia", media="", features=features)
+        browser.run("return new Promise(requestAnimationFrame)")  # before this, the page hears of it
 
     browser.open(dark=True)
     assert max(background(browser)) < 60
