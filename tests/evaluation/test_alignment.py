@@ -48,17 +48,6 @@ class Words(CharTokenizer):
         return [(place, place + 1) for place, character in enumerate(text) if character != " "]
 
 
-class Pieces(CharTokenizer):
-    """Characters, as subwords have them: a space is one token with the letter behind it, and one comes at the front."""
-
-    def encode(self, text: str) -> list[int]:
-        return [self.unk_id, *super().encode(text.replace(" ", ""))]
-
-    def spans(self, text: str) -> list[tuple[int, int]]:
-        places = [place for place, character in enumerate(text) if character != " "]
-        return [(0, 0), *((place - (text[place - 1 : place] == " "), place + 1) for place in places)]
-
-
 class Told(torch.nn.Module):
     """As much of a model as is asked: it attends as it is told, by one tensor ``[h t s]`` a layer, to every source."""
 
@@ -97,18 +86,6 @@ def test_attention_is_summed_over_the_source_and_averaged_over_the_target() -> N
     assert found[AttentionReading(0, 0, True)] == [{(1, 0), (0, 1)}]
 
 
-def test_tokens_that_begin_with_a_space_belong_to_the_word_behind_it() -> None:
-    weights = [
-        # '', a,   b,   ' c', <eos>
-        [0.3, 0.1, 0.1, 0.4, 0.1],  # '', of the word d
-        [0.3, 0.2, 0.1, 0.4, 0.0],  # d
-        [0.0, 0.0, 0.1, 0.9, 0.0],  # ' e'
-        [0.0, 0.0, 0.3, 0.0, 0.7],  # <eos>
-    ]
-    found = word_links(told([weights]), Pieces("abcde"), [pair("ab c", "d e")])
-    assert found[AttentionReading(0, 0, False)] == [{(0, 0), (1, 1)}]
-
-
 def test_a_word_without_a_token_and_attention_to_nothing_give_no_link() -> None:
     weights = torch.tensor([[0.5, 0.5], [0.0, 1.0]])
     assert to_words(weights, [0, 2], [1, 2]).tolist() == [[0, 0, 0], [0.5, 0, 0.5], [0, 0, 1]]
@@ -130,48 +107,35 @@ def test_two_files_and_one_hold_the_same(tmp_path: Path) -> None:
     apart = [write(tmp_path / "text.src", "a  b\n"), write(tmp_path / "text.tgt", "c d  \n")]
     assert read_gold(links, sentences=apart) == read_gold(together)
     assert read_gold(together)[0].links == Links(frozenset({(0, 0)}), frozenset({(1, 1)}))
+    assert read_gold(write(links, "a b c\tc d\t1-1\n"), base=1)[0].links.sure == {(0, 0)}
+    assert read_gold(links, base=0)[0].links.sure == {(1, 1)}
+    assert read_gold(write(links, "a\tb\t\n"))[0].links == Links()
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("a b c\tc d\t1-1\n", "the links could count from 0 or from 1; say which"),
-        ("a\tb\t0-1\n", r"gold.tsv:1: 0-1: outside its sentences of 1 and 1 words"),
-        ("a\tb\n", r"gold.tsv:1: expected source, target and links, with tabs between; got 2 columns"),
-        ("a\t \t0-0\n", r"gold.tsv:1: a sentence without a word"),
-        ("a\tb\t0-0\na\tb\tx\n", r"gold.tsv:2: 'x' is not a link; write i-j \(sure\) or ipj \(possible\), such as 0-2"),
-        ("a\tb\t" + "9" * 5000 + "\n", ":1: '9{40}' is not a link; write"),
-        ("a\tb\t" + "9" * 5000 + "-0\n", ":1: '9{40}' is not a link; write"),
-        ("a\tb\t٣-0\n", ":1: '٣-0' is not a link"),  # digits of other scripts are no positions
-    ],
-)
-def test_bad_gold_is_said_in_a_line(tmp_path: Path, text: str, message: str) -> None:
+BAD_GOLD: list[tuple[str, list[str], str]] = [  # links, sentences in one file or two, and what is said
+    ("a b c\tc d\t1-1\n", [], "the links could count from 0 or from 1; say which"),
+    ("a\tb\t0-1\n", [], r"gold:1: 0-1: outside its sentences of 1 and 1 words"),
+    ("a\tb\n", [], r"gold:1: expected source, target and links, with tabs between; got 2 columns"),
+    ("a\t \t0-0\n", [], r"gold:1: a sentence without a word"),
+    ("a\tb\t0-0\na\tb\tx\n", [], r"gold:2: 'x' is not a link; write i-j \(sure\) or ipj \(possible\), such as 0-2"),
+    ("a\tb\t" + "9" * 5000 + "\n", [], ":1: '9{40}' is not a link; write"),
+    ("a\tb\t" + "9" * 5000 + "-0\n", [], ":1: '9{40}' is not a link; write"),
+    ("a\tb\t٣-0\n", [], ":1: '٣-0' is not a link"),  # digits of other scripts are no positions
+    ("0-0\n0-0\n", ["a ||| b\n"], r"has 1 line and .* 2; expected links for each pair"),
+    ("0-0\n0-0\n", ["b\nb\n", "a\n"], r"text1 has 1 line and .* 2; expected links for each pair"),
+    ("0-0\n", ["b\n"] * 3, "expected one file, or one of sources and one of targets; got 3"),
+    ("0-0\n", ["a | b\n"], r"text0:1: expected source \|\|\| target"),
+]
+
+
+@pytest.mark.parametrize(("links", "texts", "message"), BAD_GOLD, ids=[message for *_, message in BAD_GOLD])
+def test_bad_gold_is_said_in_a_line(tmp_path: Path, links: str, texts: list[str], message: str) -> None:
+    gold = write(tmp_path / "gold", links)
+    files = [write(tmp_path / f"text{number}", text) for number, text in enumerate(texts)]
     with pytest.raises(UserError, match=message):
-        read_gold(write(tmp_path / "gold.tsv", text))
-
-
-def test_what_links_count_from_is_seen_or_said(tmp_path: Path) -> None:
-    path = write(tmp_path / "gold.tsv", "a b c\tc d\t1-1\n")
-    assert read_gold(path, base=1)[0].links.sure == {(0, 0)}
-    assert read_gold(path, base=0)[0].links.sure == {(1, 1)}
-    assert read_gold(write(path, "a\tb\t\n"))[0].links == Links()
-
-
-def test_files_of_two_lengths_and_without_bars_are_refused(tmp_path: Path) -> None:
-    sentences, links = write(tmp_path / "text", "a ||| b\n"), write(tmp_path / "links", "0-0\n0-0\n")
-    with pytest.raises(UserError, match=r"has 1 line and .* 2; expected links for each pair"):
-        read_gold(links, sentences=sentences)
-    one = write(tmp_path / "one", "a\n")
-    two = write(tmp_path / "two", "b\nb\n")
-    with pytest.raises(UserError, match=r"one has 1 line and .* 2; expected links for each pair"):
-        read_gold(links, sentences=[two, one])
-    with pytest.raises(UserError, match="expected one file, or one of sources and one of targets; got 3"):
-        read_gold(links, sentences=[two, two, two])
-    with pytest.raises(UserError, match="two: is given twice"):
-        read_gold(links, sentences=[two, two])
-    write(sentences, "a | b\n")
-    with pytest.raises(UserError, match=r"text:1: expected source \|\|\| target"):
-        read_gold(write(links, "0-0\n"), sentences=sentences)
+        read_gold(gold, sentences=files[0] if len(files) == 1 else files)
+    with pytest.raises(UserError, match="gold: is given twice"):
+        read_gold(gold, sentences=[gold, gold])
 
 
 # Attention against gold: shares, entropy and alignments, by hand and on whole models
@@ -200,51 +164,28 @@ RIGHT = torch.tensor([[0.25, 0.5, 0.25], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
 LATE = torch.tensor([[0.0, 0.0, 1.0], [0.25, 0.5, 0.25], [1.0, 0.0, 0.0]])  # the same, one row later
 
 
-def test_the_diagonal_by_hand() -> None:
-    straight = gold_of_links({(0, 0), (1, 1), (2, 1)}, 4, 3)
-    # Target words 0 and 1 of 2 have their middles in source words 0 and 2 of 3.
-    assert diagonal_counts([straight]) == AlignmentCounts(links=2, in_possible=2)
-    assert diagonal_counts([CROSSED]).aer == 1
-    assert diagonal_counts([straight, CROSSED]) == AlignmentCounts(links=4, in_possible=2)
-
-
-def test_a_head_by_hand() -> None:
-    (head,) = score([RIGHT[None]], CROSSED).heads
-    assert (head.layer, head.head) == (0, 0)
-    assert head.gold_share == (0.5 + 1.0) / 2
-    assert head.aer == 0
-    assert head.eos_share == pytest.approx((0.25 + 0 + 1) / 3)
-    entropy = (0.25 * math.log(4) + 0.5 * math.log(2) + 0.25 * math.log(4)) / 3  # the other two rows are certain
-    assert head.entropy == pytest.approx(entropy)
-    assert head.entropy_share == pytest.approx(entropy / math.log(3))
-
-
-def test_shifted_rows_are_those_of_the_steps_that_read_a_token() -> None:
-    (late,) = score([LATE[None]], CROSSED).heads
-    (right,) = score([RIGHT[None]], CROSSED).heads
-    assert (late.shifted_gold_share, late.shifted_aer) == (right.gold_share, right.aer)
-    assert late.gold_share == (0.0 + 0.25) / 2
-    # The first row looks at nothing but <eos>, which links nothing; the second at the second word, which is wrong.
-    assert late.aer == 1
-
-
-def test_the_best_head_and_the_mean_of_heads() -> None:
+def test_heads_and_their_mean_by_hand() -> None:
     scores = score([torch.stack([LATE, RIGHT]), torch.stack([LATE, LATE])], CROSSED)
     assert [(head.layer, head.head) for head in scores.heads] == [(0, 0), (0, 1), (1, 0), (1, 1)]
     assert [(mean.layer, mean.head) for mean in scores.means] == [(0, None), (1, None)]
+    late, right = scores.heads[:2]
+    assert (right.gold_share, right.aer) == ((0.5 + 1.0) / 2, 0)
+    assert right.eos_share == pytest.approx((0.25 + 0 + 1) / 3)
+    entropy = (0.25 * math.log(4) + 0.5 * math.log(2) + 0.25 * math.log(4)) / 3  # the other two rows are certain
+    assert right.entropy == pytest.approx(entropy)
+    assert right.entropy_share == pytest.approx(entropy / math.log(3))
+    # Shifted rows are those of the steps that read a token. Of its own, the first row of the late head looks at nothing
+    # but <eos>, which links nothing; the second at the second word, which is wrong.
+    assert (late.shifted_gold_share, late.shifted_aer) == (right.gold_share, right.aer)
+    assert (late.gold_share, late.aer) == ((0.0 + 0.25) / 2, 1)
     assert best_head(scores) == (0, 1)
     assert best_head(scores, shifted=True) == (0, 0)  # the first of equals
-    mean = scores.means[0]
-    assert mean.gold_share == pytest.approx((0.75 + 0.125) / 2)
-    assert mean.entropy > (scores.heads[0].entropy + scores.heads[1].entropy) / 2  # mixing heads spreads them
+    assert scores.means[0].gold_share == pytest.approx((0.75 + 0.125) / 2)
+    assert scores.means[0].entropy > (late.entropy + right.entropy) / 2  # mixing heads spreads them
     assert replace(scores.means[1], head=0) == scores.heads[2]
-
-
-def test_attention_that_goes_elsewhere_as_well() -> None:
-    """A decoder-only model spends some of its attention on the target; the shares are of what the source gets."""
-    (whole,) = score([RIGHT[None]], CROSSED).heads
+    # A decoder-only model spends some of its attention on the target; the shares are of what the source gets.
     (half,) = score([RIGHT[None] / 2], CROSSED).heads
-    assert half == whole
+    assert replace(half, head=1) == right
     (nothing,) = score([RIGHT[None] * 0], CROSSED).heads
     assert nothing.gold_share == nothing.entropy == nothing.eos_share == 0
 
@@ -272,6 +213,11 @@ def characters(length: int) -> list[tuple[int, int]]:
     return [(place, min(place + 1, length)) for place in range(length + 1)]
 
 
+def test_the_diagonal_by_hand() -> None:
+    straight = gold_of_links({(0, 0), (1, 1), (2, 1)}, 4, 3)  # the middles of both target words are in words 0 and 2
+    assert diagonal_counts([straight, CROSSED]) == AlignmentCounts(links=4, in_possible=2)
+
+
 def test_spans_reach_every_token_that_they_touch() -> None:
     """Tokens of several characters: ``No|vem|ber`` and the month."""
     gold = gold_from_spans([Span("month", (1, 4), (5, 7))], [(0, 2), (2, 5), (5, 8), (8, 8)], [(0, 5), (5, 7), (7, 7)])
@@ -285,11 +231,6 @@ SECOND = [[0.7, 0.1, 0.1, 0.1], [0.0, 0.1, 0.9, 0.0], [0.0, 1.0, 0.0, 0.0]]
 THIRD = [[0.1, 0.1, 0.8, 0.0], [0.0, 0.3, 0.7, 0.0], [0.5, 0.5, 0.0, 0.0]]
 
 
-def links_of(*layers: list[list[list[float]]], **settings: Any) -> list[tuple[int, int]]:
-    (links,) = token_links(told(*layers), [Example([5, 6, 7, EOS], [8, 9, EOS])], **settings)
-    return links
-
-
 @pytest.mark.parametrize(
     ("settings", "expected"),
     [
@@ -300,27 +241,19 @@ def links_of(*layers: list[list[list[float]]], **settings: Any) -> list[tuple[in
         ({"layer": 1, "head": 1, "shifted": True}, [(2, 0), (0, 1)]),  # the lower of equal ones
         ({}, [(2, 0), (2, 1)]),  # the last layer's mean: 0.45 at 7, 0.4 at 5
         ({"layer": -2}, [(1, 0), (0, 1)]),
+        ({"layer": 2}, "layer must be from -2 to 1, got 2"),
+        ({"head": 2}, "head must be from 0 to 1, got 2"),
     ],
 )
-def test_links_by_hand(settings: dict[str, Any], expected: list[tuple[int, int]]) -> None:
-    assert links_of([FIRST], [SECOND, THIRD], **settings) == expected
-
-
-def test_a_token_that_looks_at_no_word_gets_no_link() -> None:
-    assert links_of([[[0.0, 0.0, 0.0, 1.0], *FIRST[1:]]]) == [(0, 1)]
-
-
-@pytest.mark.parametrize(
-    ("layers", "settings", "message"),
-    [
-        (([FIRST], [SECOND, THIRD]), {"layer": 2}, "layer must be from -2 to 1, got 2"),
-        (([FIRST], [SECOND, THIRD]), {"head": 2}, "head must be from 0 to 1, got 2"),
-        ((), {}, "Told has no attention to its source"),
-    ],
-)
-def test_layers_and_heads_that_there_are_not(layers: Any, settings: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        links_of(*layers, **settings)
+def test_links_by_hand(settings: dict[str, Any], expected: list[tuple[int, int]] | str) -> None:
+    model, example = told([FIRST], [SECOND, THIRD]), Example([5, 6, 7, EOS], [8, 9, EOS])
+    if isinstance(expected, list):
+        assert token_links(model, [example], **settings) == [expected]
+        return
+    with pytest.raises(ValueError, match=expected):
+        token_links(model, [example], **settings)
+    with pytest.raises(ValueError, match="Told has no attention to its source"):
+        token_links(told(), [example])
 
 
 # Gold links and the alignment error rate

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from selfattn import compare_outputs
 from selfattn.data.pairs import Pair, Span
 from selfattn.errors import UserError
-from selfattn.evaluation.buckets import by_length, evaluate_outputs, span_fields
+from selfattn.evaluation.buckets import evaluate_outputs, span_fields
 from selfattn.evaluation.metrics import (
     Array,
     CharacterErrorRate,
@@ -32,13 +32,6 @@ from selfattn.evaluation.significance import score_counts
 from selfattn.runs.evaluate import evaluation_lines
 from selfattn.tasks.dates import Dates
 from selfattn.tasks.translation import Translation
-
-
-def test_length_buckets_are_of_about_one_size_where_lengths_allow_it() -> None:
-    buckets = by_length([" " * length for length in range(100)])
-    assert [len(places) for places in buckets.values()] == [25, 25, 25, 25]
-    assert by_length(["a b", "a b c", "d"], words=str.split) == {"1": [2], "2": [0], "3": [1]}
-
 
 SPANS = (Span("unit", (0, 0), (1, 2)), Span("count", (0, 0), (0, 1)), Span("place", (0, 0), (6, 8)))
 
@@ -146,16 +139,6 @@ def test_a_macro_average_is_the_mean_over_the_tags_that_are_there(items: list[tu
             places = [place for place, pair in enumerate(pairs) if pair.tag == tag]
             scores.append(plain.of([outputs[place] for place in places], [pairs[place] for place in places]))
         assert macro.of(outputs, pairs) == pytest.approx(np.mean(scores))
-
-
-def test_a_language_counts_alike_however_many_words_it_has() -> None:
-    pairs = [Pair("", "a", "kor")] * 30 + [Pair("", "a", "jpn")] * 2
-    outputs = ["a"] * 30 + ["b"] * 2
-    assert WordErrorRate().of(outputs, pairs) == 2 / 32
-    assert MacroWordErrorRate().of(outputs, pairs) == 0.5
-    results = evaluate_outputs(outputs, pairs, [MacroWordErrorRate()])
-    low, high = results["intervals"]["macro_word_error_rate"]
-    assert low <= 0.5 <= high
 
 
 def test_a_mean_over_tags_needs_tags() -> None:

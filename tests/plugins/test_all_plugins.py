@@ -1,4 +1,4 @@
-"""Plugins of six kinds in one comparison from the command line: trained, compared, reported, saved, loaded, resumed."""
+"""Plugins of eight kinds in one comparison from the command line: trained, reported, saved, loaded, resumed."""
 
 import json
 import shutil
@@ -19,13 +19,15 @@ HERE = Path(__file__).parent
 pytestmark = pytest.mark.usefixtures("isolated")
 PLUGINS = [HERE / f"{name}.py" for name in (
     "cosine_score", "kerple_position", "convolutional_family", "reversal_task", "edit_similarity", "seed_spread",
+    "relu_normalizer", "gated_attention",
 )]  # fmt: skip
 COMPARISON = (
     "compare", "reversal", "--longest", 5, "--metric", "edit_similarity", "--quick", "--seeds", 2, "--apart",
     "--models", "convolutional,cosine=rnn-attention,kerple=transformer",
     "--set", "convolutional:dim=16", "--set", "cosine:decoder.score=cosine", "--set", "cosine:encoder.hidden_dim=16",
     "--set", "cosine:decoder.hidden_dim=16", "--set", "kerple:encoder.position=kerple",
-    "--set", "kerple:encoder.dim=16", "--set", "kerple:decoder.dim=16",
+    "--set", "kerple:encoder.dim=16", "--set", "kerple:decoder.dim=16", "--set", "kerple:encoder.normalize=relu",
+    "--set", "kerple:decoder.attention=gated",
     "--epochs", 1, "--items-per-epoch", 200, "--validation-items", 10, "--test-items", 12, "--jobs", 1,
 )  # fmt: skip
 
@@ -94,9 +96,11 @@ def test_a_run_answers_from_the_command_line_and_in_python(compared, cli, tmp_pa
     loaded = selfattn.load(run)
     assert loaded.task.options.longest == 5
     assert cli(*with_plugins("predict", run), stdin="abc\n").out.splitlines() == loaded.predict(["abc"])
+    exported = cli(*with_plugins("export", run, "--to", "onnx", "--out", tmp_path / "onnx")).success()
+    assert f"try: selfattn --plugin {PLUGINS[0]} --plugin {PLUGINS[1]} " in exported.err
 
 
-@pytest.mark.parametrize("missing", [PLUGINS[0], PLUGINS[-1]], ids=lambda path: path.stem)
+@pytest.mark.parametrize("missing", PLUGINS[::5], ids=lambda path: path.stem)
 def test_a_run_needs_the_plugins_that_it_uses_alone(compared, cli, tmp_path, missing):
     for arguments in (("predict", compared / "runs" / "cosine-seed0"), ("report", compared, "--out", tmp_path / "x")):
         done = cli(*with_plugins(*arguments, without=missing), stdin="abc\n")

@@ -1,8 +1,13 @@
-"""Parts are checked when they are registered, and tried before they are used; the documented commands work."""
+"""Parts are checked when registered and tried before they are used; a run records its plugins and misses them."""
 
+import hashlib
+import importlib
 import re
+import shutil
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
@@ -15,7 +20,7 @@ from selfattn.errors import UserError
 from selfattn.models.config import ModelConfig
 from selfattn.models.protocol import Seq2Seq
 from selfattn.plugin import Claim, Metric, TaskData
-from selfattn.registry import METRICS, REGISTRIES, SCORES, Registry, load_plugin, register
+from selfattn.registry import METRICS, REGISTRIES, SCORES, Registry, load_plugin, register, version_of
 
 pytestmark = pytest.mark.usefixtures("isolated")
 HERE = Path(__file__).parent
@@ -100,21 +105,17 @@ def test_a_name_is_taken_once():
             getattr(register, kind)(name)(object)
 
 
-def test_threads_wait_for_the_parts_that_one_of_them_imports(tmp_path, monkeypatch):
+def test_threads_wait_for_what_one_of_them_imports_or_loads(tmp_path, monkeypatch):
     slow = "import time; from selfattn import registry; time.sleep(0.2); registry.SLOW.register('part')(object)"
     (tmp_path / "slow_home.py").write_text(slow)
     monkeypatch.syspath_prepend(str(tmp_path))
     parts = Registry("part", "slow_home")
     monkeypatch.setattr(registry, "SLOW", parts, raising=False)
-    with ThreadPoolExecutor(2) as pool:
-        assert list(pool.map(lambda name: parts[name], ["part", "part"])) == [object, object]
-
-
-def test_threads_wait_for_a_plugin_that_one_of_them_loads(tmp_path):
     slow = "import time; from selfattn.plugin import Score, register; time.sleep(0.2)\n"
     slow += "@register.score('slow')\nclass Slow(Score):\n    def forward(self, query, key): ...\n"
     (tmp_path / "slow.py").write_text(slow)
     with ThreadPoolExecutor(2) as pool:
+        assert list(pool.map(lambda name: parts[name], ["part", "part"])) == [object, object]
         list(pool.map(lambda _: (load_plugin(str(tmp_path / "slow.py")), SCORES["slow"]), range(2)))
 
 
@@ -132,3 +133,54 @@ def test_a_plugin_needs_one_import(path):
     text = path.read_text(encoding="utf-8")
     imports = [line for line in text.splitlines() if line.startswith(("from selfattn", "import selfattn"))]
     assert [line.split()[:2] for line in imports] == [["from", "selfattn.plugin"]]
+
+
+# Which plugins a run records, and what happens when they are missing or have changed
+
+SETTINGS = {"model": "rnn-attention", "epochs": 1, "items_per_epoch": 16, "validation_items": 2}
+SETTINGS["set"] = ("decoder.score=cosine", "encoder.hidden_dim=8", "decoder.hidden_dim=8")
+
+
+@pytest.fixture
+def my_score(isolated, tmp_path, monkeypatch):
+    """A plugin file that can also be imported as a module."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield shutil.copy(HERE / "cosine_score.py", tmp_path / "my_score.py")
+    sys.modules.pop("my_score", None)
+
+
+def test_an_imported_module_counts_and_an_installed_one_is_read_by_load(my_score, tmp_path, monkeypatch):
+    importlib.import_module("my_score")
+    run = selfattn.train("dates", out=tmp_path / "run", **SETTINGS)
+    ((name, version),) = run.config.plugins.items()
+    assert (name, version[:7], len(version)) == ("my_score", "sha256:", 71)
+    assert selfattn.load(run.path).config.plugins == run.config.plugins
+    registry._loaded.clear()
+    point = EntryPoint("mine", "my_score", "selfattn.plugins")
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: [point])
+    monkeypatch.setattr(registry, "_installed", False)
+    assert selfattn.load(run.path).predict(["1 May 1999"])
+
+
+def test_a_run_records_what_it_uses_and_tells_what_has_changed_or_is_missing(my_score, train, tmp_path, capsys):
+    selfattn.load_plugin(str(my_score))
+    assert train("rnn-plain", tmp_path / "plain").config.plugins == {}
+    run = selfattn.train("dates", out=tmp_path / "run", **SETTINGS)
+    assert list(run.config.plugins) == [str(my_score)]
+    registry._loaded[str(my_score)] = "sha256:another"
+    capsys.readouterr()
+    assert selfattn.load(run.path).predict(["1 May 1999"])
+    assert "my_score.py is not the same as when this was made" in capsys.readouterr().err
+    with pytest.raises(UserError, match=r"my_score\.py is not the same .*; restore it, or start anew"):
+        selfattn.train("dates", out=run.path, resume=True, **SETTINGS)
+    registry._loaded.clear()
+    with pytest.raises(UserError, match=r"needs plugins that are not loaded .*; give `plugin` .*my_score\.py$"):
+        selfattn.load(run.path)
+
+
+def test_a_plugin_is_known_by_its_own_file(tmp_path):
+    (tmp_path / "bare.py").write_text("import near\n")
+    digest = hashlib.sha256((tmp_path / "bare.py").read_bytes()).hexdigest()
+    for text in ("", "# changed\n"):
+        (tmp_path / "near.py").write_text(text)
+        assert version_of("bare", str(tmp_path / "bare.py")) == f"sha256:{digest}"

@@ -3,7 +3,6 @@
 The laws of `tests/properties` and `tests/gradients` hold for them as for the built-in parts.
 """
 
-import json
 import re
 from functools import partial
 from pathlib import Path
@@ -11,7 +10,6 @@ from pathlib import Path
 import pytest
 import torch
 import training_parts
-from third_party import MODELS
 
 from selfattn.attention import (
     AttentionPosition,
@@ -25,7 +23,7 @@ from selfattn.errors import UserError
 from selfattn.evaluation.attention import by_blocking
 from selfattn.evaluation.cost import BatchShape, training_flops
 from selfattn.models.build import build, count_parameters, match, parameters
-from selfattn.models.config import Limits, ModelConfig, config_from_dict, config_to_dict, override
+from selfattn.models.config import Limits, ModelConfig, config_to_dict, override
 from selfattn.models.families import get_preset
 from selfattn.models.protocol import Memory, Seq2Seq
 from selfattn.registry import ATTENTIONS, NORMALIZERS, POSITIONS, SCORES, register
@@ -36,12 +34,6 @@ from selfattn.training.config import TrainingConfig
 pytestmark = pytest.mark.usefixtures("plugins")
 
 VOCAB = 47
-
-
-@pytest.mark.parametrize("variant", MODELS)
-def test_a_configuration_travels_as_json(zoo, variant):
-    config = zoo.variants[variant]
-    assert config_from_dict(json.loads(json.dumps(config_to_dict(config), allow_nan=False))) == config
 
 
 def test_a_score_says_whether_it_needs_equal_widths():
