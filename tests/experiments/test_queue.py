@@ -5,12 +5,9 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from io import StringIO
-from pathlib import Path
-from typing import Any
 
 import cloudpickle
 import pytest
@@ -21,7 +18,7 @@ from third_party import TESTS, isolated_registries
 from selfattn.codec import write
 from selfattn.errors import UserError
 from selfattn.experiments import progress, queue
-from selfattn.experiments.progress import Display, Logs, Progress, Reporter
+from selfattn.experiments.progress import Display, Logs, Progress
 from selfattn.experiments.queue import Runner, Workers, run_all, take_gpu
 from selfattn.models.families import get_preset
 from selfattn.processes import choose_device
@@ -37,18 +34,18 @@ class Number:
     number: int
 
     @property
-    def label(self) -> str:
+    def label(self):
         return f"number-seed{self.number}"
 
 
 class Writer(Runner[Number]):
-    def __init__(self, out: Path, jobs: int = 1) -> None:
+    def __init__(self, out, jobs=1):
         self.workers = Workers(out, jobs)
 
-    def is_done(self, trial: Number) -> bool:
+    def is_done(self, trial):
         return (self.workers.out / trial.label).exists()
 
-    def run(self, trial: Number, reporter: Reporter) -> None:
+    def run(self, trial, reporter):
         if trial.number < 0:
             raise UserError("below 0")
         (self.workers.out / trial.label).write_text("notes" if reporter.is_first else "")
@@ -57,7 +54,7 @@ class Writer(Runner[Number]):
 NUMBERS = [Number(k) for k in range(3)]
 
 
-def test_trials_that_are_left_run_and_failures_are_returned(tmp_path: Path) -> None:
+def test_trials_that_are_left_run_and_failures_are_returned(tmp_path):
     runner = Writer(tmp_path)
     (tmp_path / NUMBERS[1].label).write_text("before")
     assert run_all(runner, [*NUMBERS, Number(-1)]) == {"number-seed-1": "below 0"}
@@ -66,11 +63,11 @@ def test_trials_that_are_left_run_and_failures_are_returned(tmp_path: Path) -> N
     assert run_all(runner, NUMBERS) == {}
 
 
-def pool(monkeypatch: pytest.MonkeyPatch, breaks: int, begun: Sequence[str] = ()) -> list[list[str]]:
+def pool(monkeypatch, breaks, begun=()):
     """A pool of workers that breaks some times; before that it has begun the trials of these labels."""
-    calls: list[list[str]] = []
+    calls = []
 
-    def send_out(runner: Writer, trials: Sequence[Number], *_: Any) -> str:
+    def send_out(runner, trials, *_):
         calls.append([trial.label for trial in trials])
         for trial in trials:
             if len(calls) > breaks:
@@ -83,9 +80,7 @@ def pool(monkeypatch: pytest.MonkeyPatch, breaks: int, begun: Sequence[str] = ()
     return calls
 
 
-def test_a_worker_that_is_killed_before_its_first_trial_is_replaced(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_worker_that_is_killed_before_its_first_trial_is_replaced(tmp_path, monkeypatch):
     labels = [trial.label for trial in NUMBERS]
     calls = pool(monkeypatch, breaks=2)
     assert run_all(Writer(tmp_path, jobs=2), NUMBERS) == {}
@@ -95,9 +90,7 @@ def test_a_worker_that_is_killed_before_its_first_trial_is_replaced(
         run_all(Writer(tmp_path / "never", jobs=2), NUMBERS)
 
 
-def test_a_trial_that_kills_its_process_is_tried_alone_and_fails(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_trial_that_kills_its_process_is_tried_alone_and_fails(tmp_path, monkeypatch, capsys):
     labels = [trial.label for trial in NUMBERS]
     calls = pool(monkeypatch, breaks=3, begun=labels[:1])
     assert run_all(Writer(tmp_path, jobs=2), NUMBERS) == {}
@@ -105,9 +98,7 @@ def test_a_trial_that_kills_its_process_is_tried_alone_and_fails(
     assert f"{labels[0]}: stopped when a process died (SIGKILL(-9))" in capsys.readouterr().err
 
 
-def test_a_worker_that_leaves_nothing_does_not_see_the_directory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_worker_that_leaves_nothing_does_not_see_the_directory(tmp_path, monkeypatch):
     monkeypatch.setattr(queue, "_send_out", lambda *_: "")
     reasons = run_all(Writer(tmp_path, jobs=2), NUMBERS)
     assert set(reasons.values()) == {f"left nothing in {tmp_path}; all workers have to see this directory"}
@@ -120,11 +111,9 @@ class WithModel(Number):
     config: object = None
 
 
-def test_a_trial_with_parts_of_a_plugin_is_read_where_no_plugin_is_loaded_yet(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_trial_with_parts_of_a_plugin_is_read_where_no_plugin_is_loaded_yet(tmp_path, monkeypatch):
     Logs(tmp_path).path.mkdir()
-    sent: list[bytes] = []
+    sent = []
     monkeypatch.setattr(queue, "Parallel", lambda **_: lambda calls: sent.append(cloudpickle.dumps(calls)))
     with isolated_registries():
         load_plugin(str(TESTS / "plugins" / "convolutional_family.py"))
@@ -136,7 +125,7 @@ def test_a_trial_with_parts_of_a_plugin_is_read_where_no_plugin_is_loaded_yet(
     assert (tmp_path / "number-seed7").exists()
 
 
-def test_a_worker_without_its_parent_begins_no_trial(tmp_path: Path) -> None:
+def test_a_worker_without_its_parent_begins_no_trial(tmp_path):
     """The program may be killed while its workers still start."""
     Logs(tmp_path).path.mkdir()
     parcel, trial = queue.pack(Writer(tmp_path)), NUMBERS[0]
@@ -145,8 +134,8 @@ def test_a_worker_without_its_parent_begins_no_trial(tmp_path: Path) -> None:
         assert (tmp_path / trial.label).exists() == begins
 
 
-def test_a_request_to_stop_ends_the_queue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def stop(self: Writer, trial: Number, reporter: Reporter) -> None:
+def test_a_request_to_stop_ends_the_queue(tmp_path, monkeypatch):
+    def stop(self, trial, reporter):
         Logs(tmp_path).stop.touch()
         (tmp_path / trial.label).touch()
 
@@ -173,12 +162,12 @@ stop_workers()
 
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "pthread_sigmask"), reason="needs masks of signals")
-def test_workers_do_not_get_the_signal_of_a_terminal() -> None:
+def test_workers_do_not_get_the_signal_of_a_terminal():
     done = subprocess.run([sys.executable, "-c", BLOCKED], capture_output=True, text=True, check=True)
     assert done.stdout == "[True, True] True\n"
 
 
-def test_every_worker_computes_on_its_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_worker_computes_on_its_gpu(tmp_path, monkeypatch):
     now = [0]
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 3)
@@ -186,7 +175,7 @@ def test_every_worker_computes_on_its_gpu(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(torch.cuda, "set_device", lambda number: now.__setitem__(0, number))
     monkeypatch.delenv("LOCAL_RANK", raising=False)
 
-    def begin(current: int = 0) -> tuple[int, ExitStack]:
+    def begin(current=0):
         stack, now[0] = ExitStack(), current
         take_gpu(tmp_path, stack)
         return choose_device("auto").index, stack
@@ -203,20 +192,20 @@ def test_every_worker_computes_on_its_gpu(tmp_path: Path, monkeypatch: pytest.Mo
 LABELS = ("rnn-plain-seed0", "rnn-attention-seed0")
 
 
-def wait_for(words: str, said: StringIO) -> None:
+def wait_for(words, said):
     until = time.monotonic() + LIMIT
     while words not in said.getvalue() and time.monotonic() < until:
         time.sleep(0.02)
     assert words in said.getvalue()
 
 
-def begun(out: Path) -> Logs:
+def begun(out):
     logs = Logs(out)
     logs.path.mkdir(parents=True)
     return logs
 
 
-def test_the_bar_of_a_terminal(tmp_path: Path) -> None:
+def test_the_bar_of_a_terminal(tmp_path):
     logs, said = begun(tmp_path), StringIO()
     console = Console(file=said, force_terminal=True, width=100, highlight=False)
     with Display(logs, LABELS, console):
@@ -230,7 +219,7 @@ def test_the_bar_of_a_terminal(tmp_path: Path) -> None:
     assert f"{LABELS[0]} 1/2" not in said.getvalue()  # stays in the log
 
 
-def test_lines_where_there_is_no_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lines_where_there_is_no_terminal(tmp_path, monkeypatch):
     monkeypatch.setattr(progress, "EVERY", 0.0)
     logs, said = begun(tmp_path), StringIO()
     with Display(logs, (*LABELS, "a-seed1"), Console(file=said, highlight=False)):
