@@ -21,6 +21,7 @@ from selfattn.experiments.plan import write_plan
 from selfattn.models.families import PRESETS
 from selfattn.results.quality import Headline
 from selfattn.results.record import read_record
+from selfattn.runs.directory import WEIGHTS
 from selfattn.runs.ledger import LEDGER
 from selfattn.tasks.dates import SPACE, Dates
 from selfattn.training.config import TrainingConfig
@@ -60,15 +61,13 @@ def near(best):
 
 def test_all_models_have_as_many_trials_each_with_a_seed_of_its_own(monkeypatch):
     plan, jobs = tuned(monkeypatch, near(0.004))
-    for name in MODELS:
-        trials = plan.trials[name]
+    for trials in plan.trials.values():
         assert [trial.seed for trial in trials] == list(range(MOST_SEEDS, MOST_SEEDS + 20))
         assert [trial.tuning for trial in trials] == [number // 4 for number in range(20)]
-        for number in range(5):  # the best of four, of which each half of the rates has two
-            of_tuning = [trial for trial in trials if trial.tuning == number]
+        for of_tuning in (trials[k : k + 4] for k in range(0, 20, 4)):
             (chosen,) = [trial for trial in of_tuning if trial.chosen]
             assert chosen.valid == max(trial.valid or 0 for trial in of_tuning)
-            assert sum(float(str(trial.settings["lr"])) < 0.004 for trial in of_tuning) == 2
+            assert sum(float(str(trial.settings["lr"])) < 0.004 for trial in of_tuning) == 2  # half of the rates
     assert plan.trials[MODELS[0]] != plan.trials[MODELS[1]]  # each has a sequence of its own
     assert not {job.seed for job in jobs} & {run.seed for run in plan.runs()}
     assert [job.seed for job in jobs] == sorted(job.seed for job in jobs)  # a worker keeps the data of a seed
@@ -156,30 +155,32 @@ def test_tuning_is_the_default_except_in_quick_comparisons_and_with_a_rate(tmp_p
 
 
 def test_runs_are_compared_as_clusters_of_their_tunings(tuned):
-    record = read_record(tuned / "results.json")
-    plan = read_plan(tuned)
+    record, plan = read_record(tuned / "results.json"), read_plan(tuned)
     assert [model.tunings for model in record.models] == [(0, 1)] * 2
     assert (record.tuning.trials, record.tuning.tunings, record.tuning.is_common) == (2, 2, True)
     for run in plan.runs():
         assert run.model.training == {**plan.chosen(run.name, 1.0, run.seed)}
     assert record.plan.departures == ()
     assert not [gate for gate in record.gates if gate.name == "same training" and not gate.passed]
-    checked = list(verify(tuned))
-    assert not [finding for finding in checked if finding.differences]
-    assert sum(finding.name.startswith("validation of") for finding in checked) == 8
+    checked = [(finding.name.startswith("validation of"), finding.differences) for finding in verify(tuned)]
+    assert not any(differences for _, differences in checked)
+    assert sum(is_trial for is_trial, _ in checked) == 8
 
 
 def test_a_comparison_that_was_stopped_while_tuning_goes_on(tuned, tuned_copy, settings, tuning_settings):
     plan = read_plan(tuned_copy)
-    write_plan(tuned_copy, replace(plan, trials={}, tuned=False))
+    command = plan.command.replace(str(tuned), str(tuned_copy))
+    write_plan(tuned_copy, replace(plan, trials={}, tuned=False, command=command))
     shutil.rmtree(tuned_copy / "tuning" / "rnn-plain-trial3")
     shutil.rmtree(tuned_copy / "runs")
+    kept = tuned_copy / "tuning" / "rnn-plain-trial0" / WEIGHTS
+    before = kept.stat().st_mtime_ns
     ledger = tuned_copy / LEDGER
     ledger.write_bytes(ledger.read_bytes().splitlines(keepends=True)[0])
     (tuned_copy / "costs.json").unlink()
     given = {name: value for name, value in settings.items() if name not in ("batch_size", "warmup_steps")}
-    write_plan(tuned_copy, replace(read_plan(tuned_copy), command=plan.command.replace(str(tuned), str(tuned_copy))))
     record, _ = compare("dates", out=tuned_copy, resume=True, **given | tuning_settings)
-    before = read_record(tuned / "results.json")
-    assert [model.metrics for model in record.models] == [model.metrics for model in before.models]
+    as_planned = read_record(tuned / "results.json")
+    assert [model.metrics for model in record.models] == [model.metrics for model in as_planned.models]
     assert record.plan.departures == ()
+    assert kept.stat().st_mtime_ns == before, "a finished trial was trained again"
