@@ -1,6 +1,7 @@
 """The main job, small: every file it writes, every figure against its source; planted cheats are seen."""
 
 import json
+import random
 import shutil
 from dataclasses import replace
 from functools import partial
@@ -9,27 +10,42 @@ from pathlib import Path
 
 import pytest
 import torch
+from forging import differing
 
 import selfattn
 from selfattn.attention import layer
 from selfattn.comparison import testing as examine
+from selfattn.comparison import trainings
+from selfattn.comparison.analysis import ALL, Analysis
 from selfattn.comparison.compare import compare
 from selfattn.comparison.options import CompareOptions
 from selfattn.comparison.plan import PlannedModel
 from selfattn.comparison.preparation import resolve_models
 from selfattn.comparison.record import changed_settings
 from selfattn.comparison.report import write_comparison
+from selfattn.comparison.tested import Prediction, RunOutputs
 from selfattn.data.dates.source import DateSource, EmbeddedDates
+from selfattn.data.pairs import Pair
 from selfattn.errors import UserError
+from selfattn.evaluation.buckets import ItemScores, by_tag
 from selfattn.evaluation.gates import overfitting
+from selfattn.evaluation.metrics import WordErrorRate
+from selfattn.models.build import build
 from selfattn.models.config import override
-from selfattn.models.families import PRESETS
+from selfattn.models.families import PRESETS, get_preset
 from selfattn.report.sections.quality import interval_note
 from selfattn.report.verdict import badges, question, verdict
 from selfattn.results.record import read_record
-from selfattn.runs.directory import RunDirectory
+from selfattn.runs.directory import CURVE, METRICS, WEIGHTS, RunDirectory
+from selfattn.runs.fit import _Keeper
+from selfattn.runs.heads import layers_with_heads
+from selfattn.runs.record import RunConfig
 from selfattn.runs.run import Run
+from selfattn.runs.task import TaskData
 from selfattn.tasks.dates import Dates
+from selfattn.tokenizers.listed import CharTokenizer
+from selfattn.training.config import TrainingConfig
+from selfattn.training.observer import CurveReport
 
 MODELS = ("rnn-plain", "rnn-attention", "transformer")
 TEST_ITEMS = 40
@@ -45,66 +61,57 @@ def compared(tmp_path_factory, tiny, small):
         patch.setattr("selfattn.data.dates.source._PROBES", 5)
         options = {"seeds": 1, "test_items": TEST_ITEMS, "apart": True, "tune": False}
         compare("dates", models=MODELS, out=out, set=settings, **options, **tiny)
-    return out, json.loads((out / "results.json").read_text(encoding="utf-8"))
+    return out, read_record(out / "results.json")
 
 
-def test_three_files_and_the_runs(compared):
-    out, results = compared
+def test_the_files_of_a_comparison_and_the_page_on_which_its_models_answer(compared, tmp_path):
+    out, record = compared
     reports = "demo.html packed.tar.xz report.html report.md results.json"
     plans = ".ledger.jsonl.lock .lock plan.json costs.json ledger.jsonl logs runs"
     assert {path.name for path in out.iterdir()} == {*plans.split(), *reports.split()}
-    assert sorted(path.name for path in (out / "runs").iterdir()) == sorted(f"{model}-seed0" for model in MODELS)
-    assert [model["run_dirs"] for model in results["models"]] == [[f"runs/{name}-seed0"] for name in MODELS]
-
-
-def test_the_report_leads_to_a_page_on_which_its_models_answer(compared, tmp_path):
-    out, results = compared
-    ranked = sorted(MODELS, key=lambda name: -results["models"][MODELS.index(name)]["metrics"]["exact_match"]["mean"])
+    assert [model.run_dirs for model in record.models] == [(f"runs/{name}-seed0",) for name in MODELS]
     page = (out / "demo.html").read_text(encoding="utf-8")
+    ranked = [model.name for model in sorted(record.models, key=lambda model: -model.metrics["exact_match"].mean)]
     assert sorted(MODELS, key=lambda name: page.index(f'"name":"{name}"')) == ranked
-    assert read_record(out / "results.json").demo
+    assert record.demo
     assert '<a href="demo.html">' in (out / "report.html").read_text(encoding="utf-8")
     assert "(demo.html)" in (out / "report.md").read_text(encoding="utf-8")
 
     gone = shutil.copytree(out, tmp_path / "gone")  # a report can be made again without weights, its page cannot
     for weights in gone.rglob("*.safetensors"):
         weights.unlink()
-    record, files = write_comparison(gone, tmp_path / "again")
-    assert not record.demo
+    again, files = write_comparison(gone, tmp_path / "again")
+    assert (again.demo, (tmp_path / "again" / "demo.html").exists()) == (False, False)
     assert "demo.html" not in files.html.read_text(encoding="utf-8")
-    assert not (tmp_path / "again" / "demo.html").exists()
 
 
 def test_every_figure_is_that_of_the_runs_on_unseen_dates(compared):
-    out, results = compared
-    record = read_record(out / "results.json")
+    out, record = compared
     assert (record.task, record.test_items) == ("dates", TEST_ITEMS)
-    assert record.settings["locales"] == ["en_US"]
-    assert record.settings["epochs"] == 2
+    assert (record.settings["locales"], record.settings["epochs"]) == (["en_US"], 2)
     costs = json.loads((out / "costs.json").read_text())["models"]
     pairs = DateSource(["en_US"], seed=0, split="test").pairs(TEST_ITEMS)
-    for model in results["models"]:
-        cost, place = costs[model["name"]], out / model["run_dirs"][0]
-        outputs = selfattn.load(place).predict([pair.source for pair in pairs])
+    for model in record.models:
+        cost, run = costs[model.name], selfattn.load(out / model.run_dirs[0])
+        outputs = run.predict([pair.source for pair in pairs])
         share = sum(o == pair.target for o, pair in zip(outputs, pairs, strict=True)) / TEST_ITEMS
-        assert (model["metrics"]["exact_match"]["runs"], model["metrics"]["exact_match"]["mean"]) == ([share], share)
-        assert model["parameters"] == RunDirectory(place).record().parameters
-        assert model["attention"] == PRESETS[model["name"]].attention
-        steps = [curve["points"][-1]["step"] for curve in model["curves"]]
-        assert model["timing"]["train_seconds"]["runs"] == [cost["step_seconds"] * count for count in steps]
-        assert model["timing"]["predict_ms"]["runs"] == [cost["predict_ms"]]
-        assert model["timing"]["predict_batch_ms"]["runs"] == [cost["predict_batch_ms"]]
-        assert [len(curve["points"]) for curve in model["curves"]] == [10]
-    parts = {group["name"]: group["buckets"] for group in results["buckets"]}
-    assert sum(part["items"] for part in parts["format"]) == TEST_ITEMS
-    assert all(set(part["models"]) == set(MODELS) for group in parts.values() for part in group)
-    assert {(pair["first"], pair["second"]) for pair in results["pairs"]} == {*combinations(MODELS, 2)}
-    sources = {pair.source for pair in pairs}
-    assert 0 < len(results["differences"]) <= 40
-    for difference in results["differences"]:
-        assert difference["source"] in sources
-        assert set(difference["predictions"]) == set(MODELS)
-        assert len(set(difference["predictions"].values())) > 1
+        assert (model.metrics["exact_match"].runs, model.metrics["exact_match"].mean) == ((share,), share)
+        assert model.parameters == RunDirectory(run.path).record().parameters
+        assert model.attention == PRESETS[model.name].attention
+        (curve,) = model.curves
+        assert len(curve.points) == 10
+        assert model.timing.train_seconds.runs == (cost["step_seconds"] * curve.points[-1].step,)
+        assert model.timing.predict_ms.runs == (cost["predict_ms"],)
+        assert model.timing.predict_batch_ms.runs == (cost["predict_batch_ms"],)
+    parts = {group.name: group.buckets for group in record.buckets}
+    assert sum(part.items for part in parts["format"]) == TEST_ITEMS
+    assert all(set(part.models) == set(MODELS) for group in parts.values() for part in group)
+    assert {(pair.first, pair.second) for pair in record.pairs} == {*combinations(MODELS, 2)}
+    assert 0 < len(record.differences) <= 40
+    for difference in record.differences:
+        assert difference.source in {pair.source for pair in pairs}
+        assert set(difference.predictions) == set(MODELS)
+        assert len(set(difference.predictions.values())) > 1
 
 
 @pytest.mark.usefixtures("one_thread")
@@ -118,19 +125,18 @@ def test_a_run_is_the_same_alone_and_in_a_comparison(compared, train, tmp_path):
 
 
 def test_attention_of_both_families_stands_beside_the_gold_spans(compared):
-    _, results = compared
-    examples = results["attention"]["examples"]
-    assert len({example["format"] for example in examples}) == len(examples) == 2
+    examples = compared[1].attention.examples
+    assert len({example.format for example in examples}) == len(examples) == 2
     for example in examples:
-        assert set(example["models"]) == {"rnn-attention", "transformer"}
-        assert {span["field"] for span in example["gold"]} == {"year", "month", "day"}
-        for shown in example["models"].values():
-            assert shown["source_tokens"] == [*example["source"], "<eos>"]
-            assert shown["target_tokens"] == [*shown["prediction"], "<eos>"]
-            assert {one["kind"] for one in shown["maps"]} == {"cross", "blocking", "gradient"}
-            for one in shown["maps"]:
-                assert all(0 <= weight <= 1 for row in one["weights"] for weight in row)
-                sums = [sum(row) for row in one["weights"] if one["kind"] != "blocking"]  # whose cells stand alone
+        assert set(example.models) == {"rnn-attention", "transformer"}
+        assert {span.field for span in example.gold} == {"year", "month", "day"}
+        for shown in example.models.values():
+            assert [*shown.source_tokens] == [*example.source, "<eos>"]
+            assert [*shown.target_tokens] == [*shown.prediction, "<eos>"]
+            assert {one.kind for one in shown.maps} == {"cross", "blocking", "gradient"}
+            for one in shown.maps:
+                assert all(0 <= weight <= 1 for row in one.weights for weight in row)
+                sums = [sum(row) for row in one.weights if one.kind != "blocking"]  # whose cells stand alone
                 assert sums == pytest.approx([1.0] * len(sums), abs=0.01)
 
 
@@ -188,14 +194,6 @@ TOO_LARGE = {
 }  # fmt: skip
 
 
-def failed(record):
-    return {(gate.name, gate.model) for gate in record.gates if not gate.passed}
-
-
-def badge_texts(record):
-    return [badge.text.say("en") for badge in badges(record)]
-
-
 def test_dates_of_one_day_are_one_item(finished, tmp_path, monkeypatch):
     """A test that is short of days gives no narrow intervals, and says so."""
     plain, _ = write_comparison(finished, tmp_path / "plain")
@@ -205,12 +203,6 @@ def test_dates_of_one_day_are_one_item(finished, tmp_path, monkeypatch):
     items = record.test_items
     assert f"{items} items in {items - 18} clusters" in " ".join(files.markdown.read_text().split())
     assert f"(항목 {items}개, 묶음 {items - 18}개)" in interval_note(record).say("ko")
-
-
-def test_a_model_of_twice_the_size_is_refused(tmp_path):
-    with pytest.raises(UserError, match=r"parameters outside embeddings: transformer has .*`apart`"):
-        compare("dates", out=tmp_path / "refused", **TOO_LARGE)
-    assert not (tmp_path / "refused").exists()
 
 
 def test_planted_cheats_are_caught(tmp_path, finished, monkeypatch):
@@ -226,15 +218,21 @@ def test_planted_cheats_are_caught(tmp_path, finished, monkeypatch):
             return results
         return [[replace(output, text="2000-01-01") for output in outputs] for outputs in results]
 
+    with pytest.raises(UserError, match=r"parameters outside embeddings: transformer has .*`apart`"):
+        compare("dates", out=tmp_path / "out", **TOO_LARGE)
+    assert not (tmp_path / "out").exists()
     known = [pair for split in ("train", "test") for pair in DateSource(["en_US"], seed=0, split=split).pairs(20)]
     monkeypatch.setattr(layer.MultiHeadAttention, "attend_with", staticmethod(leaky))
     monkeypatch.setattr(Run, "decode", collapsed)
     monkeypatch.setattr(EmbeddedDates, "test", lambda self, count: known)
     record, _ = compare("dates", out=tmp_path / "out", apart=True, **TOO_LARGE)
-    planted = {("causal", "transformer"), ("variety", "transformer"), ("overlap", "")}
-    assert planted <= failed(record)
-    assert ("causal", "rnn-attention") not in failed(record)
-    assert not {"causal", "overlap"} & {name for name, _ in failed(read_record(finished / "results.json"))}
+    caught, honest = (
+        {(gate.name, gate.model) for gate in one.gates if not gate.passed}
+        for one in (record, read_record(finished / "results.json"))
+    )
+    assert {("causal", "transformer"), ("variety", "transformer"), ("overlap", "")} <= caught
+    assert ("causal", "rnn-attention") not in caught
+    assert not {"causal", "overlap"} & {name for name, _ in honest}
     (overlap,) = [gate for gate in record.gates if gate.name == "overlap"]
     assert overlap.value == pytest.approx(0.5)
     (sizes,) = [gate for gate in record.gates if gate.name == "matched budgets"]
@@ -244,16 +242,19 @@ def test_planted_cheats_are_caught(tmp_path, finished, monkeypatch):
 
 def test_changed_models_stand_on_the_first_screen_and_are_not_called_by_the_name_of_their_preset(finished):
     record = read_record(finished / "results.json")
-    assert "all models changed: decoder.hidden_dim 8, encoder.hidden_dim 8" in badge_texts(record)
-    assert question(record).say("en").startswith("Do")
-    assert "the RNN with attention" not in verdict(record).lead.say("en")
     first, second = record.models
     alone = replace(second, changes={**second.changes, "decoder.score": "additive"}, preset="luong-bidirectional")
-    shown = badge_texts(replace(record, models=(first, alone)))
-    assert {"rnn-attention alone changed: decoder.score additive", "rnn-attention is a luong-bidirectional"} <= {*shown}
     usual = replace(record, models=tuple(replace(model, changes={}) for model in record.models))
+    changed, other, none = (
+        {badge.text.say("en") for badge in badges(one)}
+        for one in (record, replace(record, models=(first, alone)), usual)
+    )
+    assert "all models changed: decoder.hidden_dim 8, encoder.hidden_dim 8" in changed
+    assert {"rnn-attention alone changed: decoder.score additive", "rnn-attention is a luong-bidirectional"} <= other
+    assert not any("changed" in text for text in none)
+    assert question(record).say("en").startswith("Do")
+    assert "the RNN with attention" not in verdict(record).lead.say("en")
     assert "the RNN with attention" in verdict(usual).lead.say("en")
-    assert not any("changed" in text for text in badge_texts(usual))
 
 
 def test_widths_that_were_chosen_to_match_are_no_changes():
@@ -263,3 +264,123 @@ def test_widths_that_were_chosen_to_match_are_no_changes():
     assert changed_settings(Dates(), planned, is_sized=False) == {"encoder.dim": "64", "encoder.position": "rotary"}
     usual = replace(planned, config=Dates().size(PRESETS["transformer"].config))
     assert changed_settings(Dates(), usual, is_sized=False) == {}
+
+
+# Points between validations, heads, further test sets
+
+
+def test_points_between_validations_change_no_bit(finished, settings, tmp_path, monkeypatch):
+    monkeypatch.setattr(trainings, "_CURVE_POINTS", 0)
+    record, _ = compare("dates", out=tmp_path / "out", **settings)
+    for run in record.models[0].run_dirs:
+        with_points, without = (RunDirectory(folder / run) for folder in (finished, tmp_path / "out"))
+        assert with_points.record().files[WEIGHTS] == without.record().files[WEIGHTS]
+        assert [report.measures for report in with_points.metrics()] == [r.measures for r in without.metrics()]
+        assert not (without.path / CURVE).exists()
+    drawn = read_record(finished / "results.json")
+    assert drawn.settings["curve_items"] == 100
+    assert "curve_items" not in record.settings
+    points = drawn.models[0].curves[0].points
+    assert [point.step for point in points] == list(range(1, 9))  # of 8 steps, validations after 4 and 8
+    assert all(point.valid is not None for point in points)
+    assert [point.step for point in points if point.valid_loss is not None] == [4, 8]
+
+
+def test_points_behind_the_checkpoint_are_measured_again(copy):
+    directory = RunDirectory(copy / "runs" / "rnn-plain-seed5")
+    assert [point.step for point in directory.curve()] == list(range(1, 8))
+    keeper = _Keeper(directory, is_new=False, keep=0)
+    keeper.resumed(5, (), None)
+    keeper.measured(CurveReport(1, 6, 60, 1.0, 0.5))
+    assert [point.step for point in directory.curve()] == list(range(1, 7))
+    assert (directory.path / METRICS).is_file()
+
+
+@pytest.mark.parametrize(
+    ("preset", "expected"),
+    [
+        ("transformer", True), ("rnn-attention", True), ("decoder-only", True), ("rnn-plain", False),
+        ("transformer-linear", False),
+    ],
+)  # fmt: skip
+def test_which_models_have_heads_that_can_be_left_out(preset, expected, tmp_path):
+    """In a decoder, linear attention computes all heads in one state."""
+    model = build(preset, vocab_size=11).eval()
+    config = RunConfig("dates", preset, get_preset(preset).config, TrainingConfig(), {}, 8)
+    assert bool(layers_with_heads(Run(tmp_path, config, model, CharTokenizer("abcdefg")))) is expected
+
+
+@pytest.mark.slow
+def test_heads_of_the_first_seed_are_scored(tmp_path):
+    """Of a comparison that is not quick, where heads can be left out alone."""
+    settings = {"epochs": 1, "items_per_epoch": 32, "batch_size": 16, "validation_items": 6, "test_items": 6}
+    models = ("transformer", "transformer-linear", "rnn-plain", "rnn-attention")
+    record, files = compare("dates", out=tmp_path / "out", models=models, seeds=2, tune=False, jobs=1, **settings)
+    scored = {model.name: model.heads for model in record.models if model.heads}
+    assert list(scored) == ["transformer", "rnn-attention"]
+    heads = scored["transformer"]
+    assert (heads.items, heads.to, len(heads.heads)) == (6, "zero", 12)
+    assert all(head.difference == pytest.approx(head.score - heads.score) for head in heads.heads)
+    for page in (files.html, files.html.with_suffix(".md")):
+        assert "decoder.layers.0.cross_attn" in page.read_text()
+    assert differing(tmp_path / "out") == []
+
+
+PAIRS = [Pair(f"s{n}", f"t{n}", tag="xyz"[n % 3]) for n in range(90)]
+
+
+def outputs_of(seed, right):
+    chance = random.Random(f"{seed}/{right}")
+    texts = [pair.target if chance.random() < right else "-" for pair in PAIRS]
+    answers = [Prediction(p.source, p.target, p.tag, (), text, True) for p, text in zip(PAIRS, texts, strict=True)]
+    return RunOutputs(seed, False, answers, {}, {})
+
+
+def groups():
+    runs = {name: [outputs_of(seed, right) for seed in range(4)] for name, right in (("good", 0.9), ("poor", 0.3))}
+    analysis = Analysis(WordErrorRate(), TaskData(), tunings=None, failed={})
+    return analysis.further("gen", runs)
+
+
+def test_a_further_set_has_a_table_for_each_metric_with_tests_of_the_models():
+    first, second = groups()
+    assert [first.metric, second.metric] == ["word_error_rate", "phone_error_rate"]
+    complete, *tags = first.buckets
+    assert (complete.name, complete.items) == (ALL, 90)
+    assert complete.pairs[0].word == "better"
+    assert [(tag.name, tag.items, tag.pairs) for tag in tags] == [("x", 30, ()), ("y", 30, ()), ("z", 30, ())]
+
+
+def test_intervals_of_groups_hold_together():
+    runs = {"good": [outputs_of(seed, 0.9).texts for seed in range(4)]}
+    scores = ItemScores(WordErrorRate(), WordErrorRate().count_runs(runs, PAIRS))
+    together = [bucket.models["good"] for bucket in groups()[0].buckets[1:]]
+    assert together == [bucket.models["good"] for bucket in scores.parts(by_tag(PAIRS), alpha=0.05 / 3)]
+    for bucket, corrected in zip(scores.parts(by_tag(PAIRS)), together, strict=True):
+        narrow = bucket.models["good"]
+        assert narrow.mean == corrected.mean
+        assert (corrected.low or 0) < (narrow.low or 0)
+
+
+@pytest.mark.slow
+def test_a_comparison_names_the_set_that_decides_and_verifies(tmp_path):
+    def table(name, numbers):
+        """More kinds of words than the source has; even and odd numbers are tagged."""
+        words = {n: " ".join(digit + "ab"[place % 2] for place, digit in enumerate(str(n))) for n in numbers}
+        rows = (f"{n}\t{text}\t{'odd' if n % 2 else 'even'}\n" for n, text in words.items())
+        (tmp_path / name).write_text("".join(rows))
+        return tmp_path / name
+
+    files = {"data": table("train.tsv", range(1000, 1400)), "valid": table("valid.tsv", range(1400, 1440))}
+    tests = (f"iid={table('a.tsv', range(1440, 1480))}", f"gen={table('b.tsv', range(20000, 20030))}")
+    record, _ = compare(
+        "translation", source="und", target="und", test=tests, tag="3", source_tokenizer="characters",
+        target_tokenizer="words", models=("rnn-attention", "rnn-plain"), seeds=1, epochs=1, tune=False,
+        set=("encoder.hidden_dim=16", "decoder.hidden_dim=16"), out=tmp_path / "out", jobs=1, **files,
+    )  # fmt: skip
+    assert json.loads((tmp_path / "out/plan.json").read_text())["test_set"] == "iid"
+    assert record.test_items == 40
+    further = [group for group in record.buckets if group.name == "gen"]
+    assert [bucket.items for bucket in further[0].buckets] == [30, 15, 15]
+    assert "### Test set gen" in (tmp_path / "out/report.md").read_text("utf-8")
+    assert differing(tmp_path / "out") == []
