@@ -168,7 +168,7 @@ def test_collapsed_outputs_are_a_fault_where_validation_was_far_better(valid, ri
     run, tests = SimpleNamespace(path=Path()), SimpleNamespace(pairs=targets)
     learned = RunTest(run, Dates(), tests).has_learned(targets[:right] + ["x"] * (10 - right))
     assert learned == is_fault
-    *_, gate = output_gates(["x"] * 20, targets * 2, [True] * 20, learned=learned)
+    *_, gate = output_gates(["x"] * 20, [str(number) for number in range(20)], [True] * 20, learned=learned)
     assert (gate.passed, gate.note) == (False, not is_fault)
 
 

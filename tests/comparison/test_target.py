@@ -68,8 +68,7 @@ def test_a_run_is_the_best_trial_of_its_tuning_and_is_not_trained_again(finished
         assert [trial.tuning for trial in chosen] == [0, 1]
         assert tuple(trial.examples for trial in chosen) == record.target.models[model.name].examples
         for trial in model.trials:
-            rival = next(best for best in chosen if best.tuning == trial.tuning)
-            assert trial.examples is None or trial.examples >= rival.examples
+            assert trial.examples is None or trial.examples >= chosen[trial.tuning].examples
         for number in (0, 1):  # a trial that has read more than the best stops
             first, second = (RunDirectory(out / f"tuning/{model.name}-trial{2 * number + k}") for k in range(2))
             if first.record().status == "target reached":
@@ -102,40 +101,33 @@ def test_the_record_is_verified_and_resumed_and_a_forged_arrival_is_caught(finis
 
 
 def test_the_same_command_gives_the_same_numbers_however_many_go_on_at_once(finished, tmp_path, capsys):
-    _, record = finished
     here = sys.modules[__name__]
     cloudpickle.register_pickle_by_value(here)  # this file is no module of a worker
     try:
         again, _ = compare("echo", **SETTINGS | {"jobs": 2}, out=tmp_path / "two")
     finally:
         cloudpickle.unregister_pickle_by_value(here)
-    assert again.target == record.target
-    looks = [line for line in capsys.readouterr().err.splitlines() if "  loss " in line]
-    assert len(looks) == 4  # the last one of each race; all are in the logs
+    assert again.target == finished[1].target
+    assert capsys.readouterr().err.count("  loss ") == 4  # the last look of each race; all are in the logs
     assert not [child for child in multiprocessing.active_children() if "Loky" in child.name]  # nobody to wait for
     assert "--jobs" not in read_plan(tmp_path / "two").command  # what comes out does not depend on it
-
-
-def planned(trials):
-    return ComparisonPlan(
-        task="dates", command="", quick=False, seeds=1, until=0.9, tuned=False, tuning_trials=trials, tunings=1,
-        models={"transformer": PlannedModel("transformer", PRESETS["transformer"].config)},
-        space=("lr=1e-3..1e-2:log",),
-    )  # fmt: skip
 
 
 @pytest.mark.parametrize("order", list(permutations((4000, 6000, 5000, None))))
 def test_pruning_never_changes_the_choice(monkeypatch, order):
     """A race in which beaten trials stop chooses as one in which all go on to the end."""
-    plan = planned(len(order))
+    plan = ComparisonPlan(
+        task="dates", command="", quick=False, seeds=1, until=0.9, tuned=False, tuning_trials=len(order), tunings=1,
+        models={"transformer": PlannedModel("transformer", PRESETS["transformer"].config)},
+        space=("lr=1e-3..1e-2:log",),
+    )  # fmt: skip
     (trials,) = planned_trials(plan).values()
     needs = dict(zip((trial.path for trial in trials), order, strict=True))
     arrived = {}
 
     def run(races):
-        (race,) = races
         best = float("inf")
-        for trial in race.trials:
+        for trial in races[0].trials:
             need = needs[trial.path]
             arrived[trial.path] = need if need is not None and need <= best else None
             best = min(best, arrived[trial.path] or best)
@@ -147,7 +139,7 @@ def test_pruning_never_changes_the_choice(monkeypatch, order):
         return SimpleNamespace(metrics=lambda: [report], record=lambda: record)
 
     monkeypatch.setattr(tuning, "RunDirectory", directory)
-    (chosen,) = [trial for trial in tuning.tune(plan, tuning.Path("out"), run).trials["transformer"] if trial.chosen]
+    (chosen,) = [trial for trial in tuning.tune(plan, Path("out"), run).trials["transformer"] if trial.chosen]
     assert chosen.examples == 4000
 
 
@@ -170,10 +162,9 @@ def test_what_contradicts_a_target_is_refused_and_a_given_length_is_a_budget(set
 
 
 def test_a_quick_comparison_asks_the_same_question_with_fewer_runs():
-    quick, _ = prepare("dates", {"quick": True})
-    full, _ = prepare("dates", {})
-    same = ("until", "at_most", "models", "space")
-    assert [getattr(quick.options, name) for name in same] == [getattr(full.options, name) for name in same]
+    quick, full = (prepare("dates", {"quick": is_quick})[0] for is_quick in (True, False))
+    for name in ("until", "at_most", "models", "space"):
+        assert getattr(quick.options, name) == getattr(full.options, name)
     assert quick.recipe == full.recipe
     assert (quick.options.seeds or 0) < (full.options.seeds or 0)
 
@@ -185,14 +176,21 @@ def test_the_plan_can_be_published_before_training(finished):
     assert "show a factor of 2 " in lines
 
 
-def described(runs, tests):
-    models = {name: ModelArrivals(examples, *_range(examples)) for name, examples in runs.items()}
-    return Target(0.9, 24_000, 200, 100, 1000, models, tests)
+def described(record, runs, *tests):
+    """The record with the examples that these runs needed; the median, the fewest and the most."""
+
+    def arrivals(examples):
+        ranks = sorted(24_001 if one is None else one for one in examples)
+        ends = (ranks[len(ranks) // 2], ranks[0], ranks[-1])
+        return ModelArrivals(examples, *(None if value > 24_000 else value for value in ends))
+
+    models = {name: arrivals(examples) for name, examples in runs.items()}
+    return replace(record, target=Target(0.9, 24_000, 200, 100, 1000, models, tests))
 
 
-def _range(examples):
-    ranks = sorted(24_001 if one is None else one for one in examples)
-    return tuple(None if value > 24_000 else value for value in (ranks[len(ranks) // 2], ranks[0], ranks[-1]))
+def first_screen(record):
+    text = markdown_of(document(record), "en").replace("\u00a0", " ").replace("\\", "")
+    return " ".join(text.partition("\n## ")[0].split())
 
 
 def ratio(value, bound, p, word, low, high):
@@ -209,23 +207,18 @@ def ratio(value, bound, p, word, low, high):
     ],
 )
 def test_the_answer_says_what_the_numbers_carry(finished, test, words):
-    _, record = finished
     runs = {"rnn-attention": (5200,) * 5, "transformer": (None,) * 5 if test.bound else (15_600,) * 5}
-    shown = replace(record, target=described(runs, (test,)))
-    text = markdown_of(document(shown), "en").replace("\u00a0", " ").replace("\\", "")
+    text = first_screen(described(finished[1], runs, test))
     assert words in text
     assert "Until 90 % of unseen items are right" in text
-    first_screen = text.partition("\n## ")[0]
     for forbidden in ("stuck", "where it trains", "mean run"):
-        assert forbidden not in first_screen
+        assert forbidden not in text
 
 
 def test_a_model_of_which_some_runs_arrive_has_reached_the_target_in_some(finished):
-    _, record = finished
     some = {"rnn-attention": (5200, 5600, None, None, None), "transformer": (None,) * 5}
-    shown = replace(record, target=described(some, (ratio(1.0, "unknown", 1.0, "not told apart", 0.3, None),)))
-    text = markdown_of(document(shown), "en").replace("\u00a0", " ")
-    assert "in more than half of its runs" in " ".join(text.partition("\n## ")[0].split())
+    shown = described(finished[1], some, ratio(1.0, "unknown", 1.0, "not told apart", 0.3, None))
+    assert "in more than half of its runs" in first_screen(shown)
 
 
 def test_numbers_have_three_digits_ratios_two():
@@ -244,7 +237,7 @@ def test_a_quick_answer_cannot_contradict_the_full_one():
         (test,) = compare_arrivals({first: mine, second: theirs}, record.target.cap, (first, second))
         assert test.word == "not told apart"  # three runs decide nothing
         assert (test.ratio > 1) == (medians[first] > medians[second])
-        quick = described({first: mine, second: theirs}, (test,))
         models = tuple(model for model in record.models if model.name in (first, second))
-        lead = verdict(replace(record, models=models, target=quick)).lead.say("en")
+        quick = described(replace(record, models=models), {first: mine, second: theirs}, test)
+        lead = verdict(quick).lead.say("en")
         assert lead.startswith("A rough answer. Until 90 % of unseen dates are right, the RNN with attention needs")

@@ -13,7 +13,7 @@ from selfattn.codec import write
 from selfattn.comparison.plan import planned_trials
 from selfattn.comparison.preparation import make_plan, prepare
 from selfattn.comparison.together import compare_each, over_tasks, own_settings, read_together, remarks, together_lines
-from selfattn.errors import SettingError, UserError
+from selfattn.errors import UserError
 from selfattn.evaluation.significance import RunScores, mean_difference, score_runs
 from selfattn.results.plan import Departure, PlanCheck, Seal
 from selfattn.results.record import Attention, Gate, read_record
@@ -49,39 +49,39 @@ def test_a_verdict_is_over_tasks():
     assert verdict.difference.mean - verdict.difference.low == pytest.approx(half, rel=1e-3)
     assert verdict.improvement.mean > 0.9
     assert verdict.middle_first.mean > verdict.middle_second.mean
-    lines = list(together_lines(verdict))
-    assert [line.split(" | ")[0] for line in lines if line.startswith("| ")][2:6] == [f"| {name}" for name in SHARES]
-    assert any("mean over tasks" in line for line in lines)
-    assert any("과제 평균" in line for line in together_lines(verdict, "ko"))
-
-
-def test_a_difference_of_percentages_is_in_points():
-    (verdict,) = over_tasks(records())
-    for lang, unit in (("en", "points"), ("ko", "%p")):
-        rows = [line.split(" | ") for line in together_lines(verdict, lang) if line.startswith("| ")]
-        assert rows[0][3].endswith(f", {unit}")
-        assert [("%" in row[1], "%" in row[3]) for row in rows[2:-1]] == [(True, False)] * 5
+    for lang, unit, mean in (("en", "points", "mean over tasks"), ("ko", "%p", "과제 평균")):
+        head, _, *rows = [line.split(" | ") for line in together_lines(verdict, lang) if line.startswith("| ")]
+        assert head[3].endswith(f", {unit}")
+        assert [("%" in row[1], "%" in row[3]) for row in rows[:-1]] == [(True, False)] * 5
+        assert [row[0] for row in rows[:4]] == [f"| {name}" for name in SHARES]
+        assert any(mean in line for line in together_lines(verdict, lang))
 
 
 def test_only_comparisons_that_belong_together_are_put_together(cli, tmp_path):
-    places = {}
+    places = {name: tmp_path / f"{name}.json" for name in SHARES}
     for name, record in records().items():
-        places[name] = tmp_path / f"{name}.json"
         write(places[name], record)
+    other = tmp_path / "other.json"
+    write(other, replace(records()["kor"], models=records()["kor"].models[:1], pairs=()))
     (verdict,) = over_tasks(read_together(places))
     assert verdict.metric == "exact_match"
     done = cli("compare", "together", *(f"{name}={path}" for name, path in places.items()), "--json")
     assert json.loads(done.out)["verdicts"][0]["p"] == pytest.approx(verdict.p)
     two = [np.array([0.5, 0.5])] * 2
-    with pytest.raises(UserError, match="2 tasks: a verdict over tasks needs 3 or more"):
-        mean_difference(two, two)
-    with pytest.raises(UserError, match=r"jpn.json: is the comparison of kor again"):
-        read_together({"kor": places["jpn"], "again": places["jpn"]})
-    record = records()["kor"]
-    write(tmp_path / "other.json", replace(record, models=record.models[:1], pairs=()))
-    with pytest.raises(UserError, match="other models than"):
-        read_together(places | {"other": tmp_path / "other.json"})
-    assert "give each comparison as NAME=DIRECTORY" in cli("compare", "together", places["kor"]).refusal()
+    for refused, problem in (
+        (lambda: mean_difference(two, two), "2 tasks: a verdict over tasks needs 3 or more"),
+        (lambda: read_together({"kor": places["jpn"], "again": places["jpn"]}), "jpn.json: is the comparison of kor a"),
+        (lambda: read_together(places | {"other": other}), "other models than"),
+        (lambda: compare_each("translation", {"kor": {}, "jpn": {}}, Path("nowhere")), "2 data sets: a verdict over t"),
+    ):
+        with pytest.raises(UserError, match=problem):
+            refused()
+    for words, problem in (
+        ((places["kor"],), "give each comparison as NAME=DIRECTORY"),
+        (("kor=x", "--recipe", other), "--recipe trains its own"),
+        (("kor=x", "--out", "y"), "--out goes with --recipe"),
+    ):
+        assert problem in cli("compare", "together", *words).refusal()
 
 
 def test_what_speaks_against_a_comparison_stands_below_the_verdict():
@@ -187,35 +187,26 @@ def test_what_a_recipe_gets_wrong_is_said_before_anything_is_trained(cli, recipe
     assert not (tmp_path / "out").exists()
 
 
-def test_a_recipe_and_finished_comparisons_exclude_each_other(cli, recipe):
-    assert "--recipe trains its own" in cli("compare", "together", "kor=x", "--recipe", recipe).refusal()
-    assert "--out goes with --recipe" in cli("compare", "together", "kor=x", "--out", "y").refusal()
-    with pytest.raises(SettingError, match="2 data sets: a verdict over tasks needs 3 or more"):
-        compare_each("translation", {"kor": {}, "jpn": {}}, Path("nowhere"))
-
-
 def test_options_of_the_command_line_replace_those_of_every_data_set(cli, recipe, tmp_path, monkeypatch):
     compare_none = Mock(side_effect=UserError("nothing is trained here"))
     monkeypatch.setattr("selfattn.comparison.together.compare_each", compare_none)
-    done = cli("compare", "together", "--recipe", recipe, "--out", tmp_path / "out", "--epochs", 3, "--batch-size", 4)
+    out = tmp_path / "out"
+    done = cli("compare", "together", "--recipe", recipe, "--out", out, "--epochs", 3, "--batch-size", 4)
     passed = compare_none.call_args.args[1].values()
     assert {(values["epochs"], values["batch_size"], "max_steps" in values) for values in passed} == {(3, 4, False)}
     for name in NAMES:
         assert f"{recipe}: tasks.{name}: max-steps is left out: it has no effect beside --epochs" in done.err
-    wrong = cli("compare", "together", "--recipe", recipe, "--epoch", 3).refusal()
-    assert "Unknown option: --epoch. Did you mean --epochs?" in wrong
-    typed = cli("compare", "together", "--recipe", recipe, "--lr", -1).refusal()
-    assert typed.startswith("error: --lr: expected a number")
-    assert "Unknown option: --epochs" in cli("compare", "together", "kor=x", "--epochs", 3).refusal()
-
-
-def test_a_recipe_that_is_stopped_says_how_to_continue(cli, recipe, tmp_path, monkeypatch):
-    out = tmp_path / "out"
+    for words, problem in (
+        (("--recipe", recipe, "--epoch", 3), "Unknown option: --epoch. Did you mean --epochs?"),
+        (("--recipe", recipe, "--lr", -1), "error: --lr: expected a number"),
+        (("kor=x", "--epochs", 3), "Unknown option: --epochs"),
+    ):
+        assert problem in cli("compare", "together", *words).refusal()
+    compare_none.side_effect = KeyboardInterrupt
     out.mkdir()
-    monkeypatch.setattr("selfattn.comparison.together.compare_each", Mock(side_effect=KeyboardInterrupt))
-    done = cli("compare", "together", "--recipe", recipe, "--out", out)
-    assert done.code == 130
-    assert f"stopped; {out} keeps the finished runs: repeat the command with --resume" in done.err
+    stopped = cli("compare", "together", "--recipe", recipe, "--out", out)
+    assert stopped.code == 130
+    assert f"stopped; {out} keeps the finished runs: repeat the command with --resume" in stopped.err
 
 
 def test_each_data_set_is_tuned_with_settings_of_its_own():
