@@ -55,10 +55,6 @@ def judged(out, systems, **more):
     return compare_outputs(references(), systems, out=out, **{"metric": "bleu", "language": "en"} | more)[0]
 
 
-def page(record, lang="en"):
-    return markdown_of(document(record), lang)
-
-
 def test_three_files_of_each_system_are_compared_over_trainings_and_items(files, cli):
     systems = [f"--system={name}={','.join(str(files / f'{name}{seed}') for seed in (1, 2, 3))}" for name in "ab"]
     sides = "--reference FILES/ref --source FILES/src --tags FILES/kinds --language en --metric bleu --out FILES/out"
@@ -108,73 +104,53 @@ def test_what_is_no_list_of_outputs_is_refused(reference, systems, message, tmp_
         compare_outputs(reference, systems, out=tmp_path / "out", metric="bleu")
 
 
-def test_one_file_each_says_first_what_it_cannot_show(tmp_path):
-    record = judged(tmp_path, {"a": [outputs(0.1, 1)], "b": [outputs(0.5, 2)]})
+def first_screen(record, lang="en"):
+    """The lead, the whole page, and how systems stand to the best one on the items, as the first table says it."""
+    page = markdown_of(document(record), lang)
+    lines = page.replace("\u00a0", " ").partition("\n## ")[0].splitlines()
+    cells = [line.strip("| ").split(" | ") for line in lines if line.startswith("| ") and " p " in line]
+    return document(record).verdict.lead.say(lang), page, {name: said for name, *_, said in cells}
+
+
+def test_one_file_each_says_first_what_it_cannot_show_and_how_systems_stand_on_the_items(tmp_path):
+    best, poor = outputs(0.1, 1), outputs(0.5, 2)
+    near = [*poor[:1], *best[1:]]
+    record = judged(tmp_path / "two", {"a": [best], "b": [poor]})
     assert record.interval.over == "items"
-    lead = document(record).verdict.lead
-    assert "a is ahead" in lead.say("en")
-    assert "one run each cannot show" in lead.say("en")
-    assert "다시 학습해도 같을지는 알 수 없습니다" in lead.say("ko")
-    # Nobody counts which outputs of others were cut off; the words beside a model are about these items.
-    text = page(record)
-    words = ("runs each)", "cut-off outputs", "“Better”", "chrF")
-    assert [word in text for word in words] == [False, False, False, True]
-    (behind,) = by_items(record, "en")
-    assert behind.startswith("| b |")
-    assert behind.endswith(r"| behind on these items, p \< 0.001 |")
-
-
-def by_items(record, lang):
-    """The lines of the first table that say how a system stands to the best one on the items."""
-    first, *_ = page(record, lang).replace("\u00a0", " ").split("\n## ")
-    return [line for line in first.splitlines() if line.startswith("| ") and " p " in line]
-
-
-def test_the_first_table_says_how_each_of_several_systems_with_one_file_stands_on_the_items(tmp_path):
-    best = outputs(0.1, 1)
-    near = [*outputs(0.5, 2)[:1], *best[1:]]
-    record = judged(tmp_path, {"a": [best], "b": [near], "c": [outputs(0.5, 3)]})
-    corrected = {(test.first, test.second): test.p_holm for test in record.pairs if test.metric == "bleu"}
-    assert corrected["a", "c"] < 0.001
-    assert corrected["a", "b"] > 0.05
-    close, behind = by_items(record, "en")
-    assert close.endswith(f"| no difference seen on these items, p = {corrected['a', 'b']:.2f} |")
-    assert behind.endswith(r"| behind on these items, p \< 0.001 |")
-    close, behind = by_items(record, "ko")
-    assert close.endswith(f"| 이 항목에서는 차이 안 보임, p = {corrected['a', 'b']:.2f} |")
-    assert behind.endswith(r"| 이 항목에서는 뒤짐, p \< 0.001 |")
-    lead = document(record).verdict.lead
-    assert "a has the best score, but no difference from b is seen" in lead.say("en")
-    assert "b 쪽과는 테스트 항목을 뽑은 우연보다 큰 차이가 보이지 않습니다" in lead.say("ko")
-    assert "| one run each" not in page(record)
-    assert "ahead on these items |" in page(record)  # in the table of pairs
-    assert "Not decided: fewer than three runs" not in page(record)
-
-
-def test_a_system_ahead_of_all_others_on_the_items_is_named(tmp_path):
-    systems = {name: [outputs(wrong, 1)] for name, wrong in (("b", 0.4), ("a", 0.05), ("c", 0.5))}
-    record = judged(tmp_path, systems, metric="ter")  # lower is better
-    lead = document(record).verdict.lead.say("en")
-    assert "a is ahead of every other system" in lead
+    lead, page, standings = first_screen(record)
+    assert "a is ahead" in lead
     assert "one run each cannot show" in lead
-    assert [line.partition("|")[2].split()[0] for line in by_items(record, "en")] == ["b", "c"]
+    assert "다시 학습해도 같을지는 알 수 없습니다" in first_screen(record, "ko")[0]
+    # Nobody counts which outputs of others were cut off; the words beside a model are about these items.
+    assert [word in page for word in ("runs each)", "cut-off outputs", "“Better”", "chrF")] == [False] * 3 + [True]
+    assert standings == {"b": r"behind on these items, p \< 0.001"}
+
+    record = judged(tmp_path / "near", {"a": [best], "b": [near], "c": [outputs(0.5, 3)]})
+    (p,) = (test.p_holm for test in record.pairs if (test.first, test.second, test.metric) == ("a", "b", "bleu"))
+    lead, page, standings = first_screen(record)
+    tie = f"no difference seen on these items, p = {p:.2f}"
+    assert standings == {"b": tie, "c": r"behind on these items, p \< 0.001"}
+    assert "a has the best score, but no difference from b is seen" in lead
+    for word, is_said in (("| one run each", False), ("ahead on these items |", True), ("Not decided: fewer", False)):
+        assert (word in page) == is_said
+    lead, _, standings = first_screen(record, "ko")
+    assert standings == {"b": f"이 항목에서는 차이 안 보임, p = {p:.2f}", "c": r"이 항목에서는 뒤짐, p \< 0.001"}
+    assert "b 쪽과는 테스트 항목을 뽑은 우연보다 큰 차이가 보이지 않습니다" in lead
+
+    systems = {name: [outputs(wrong, 1)] for name, wrong in (("b", 0.4), ("a", 0.05), ("c", 0.5))}
+    lead, _, standings = first_screen(judged(tmp_path / "error", systems, metric="ter"))  # lower is better
+    assert "a is ahead of every other system" in lead
+    assert list(standings) == ["b", "c"]
 
 
 def test_the_axis_of_parts_has_room_for_all_their_scores(tmp_path):
-    systems = {
-        name: [[*outputs(0.1, seed)[:20], *outputs(errors, 3)[20:]]]
-        for seed, (name, errors) in enumerate((("a", 0.7), ("b", 0.8)), 1)
-    }
+    systems = {name: [[*outputs(0.1, seed)[:20], *outputs(0.75, 3)[20:]]] for seed, name in enumerate("ab", 1)}
     record = judged(tmp_path, systems, tags=["easy" if k < 20 else "hard" for k in range(60)])
-    highest = 0.0
-    for table in (block for block in buckets_section(record) if isinstance(block, Table)):
-        axis = table.columns[2].axis
-        for row in table.rows:
-            strip = row.cells[2]
-            for _, score in strip.entries:
-                assert (score.high or score.mean) <= axis.top
-                highest = max(highest, score.mean)
-    assert highest > 1.2 * max(model.metrics["bleu"].high or 0 for model in record.models)
+    strips = [(table.columns[2].axis, row.cells[2].entries)
+              for table in buckets_section(record) if isinstance(table, Table) for row in table.rows]  # fmt: skip
+    scores = [(score.high or score.mean, axis.top) for axis, entries in strips for _, score in entries]
+    assert all(high <= top for high, top in scores)
+    assert max(scores)[0] > 1.2 * max(model.metrics["bleu"].high or 0 for model in record.models)
 
 
 @pytest.mark.parametrize(
@@ -213,15 +189,13 @@ def test_what_does_not_fit_is_refused_in_one_line(files, systems, more, message,
 
 def test_files_of_windows_and_columns_of_tables_are_read(files, cli, monkeypatch):
     monkeypatch.chdir(files)
-    lines = {name: Path(name).read_text().splitlines() for name in ("ref", "a1", "a2")}
-    lines["a1"][3] = ""  # an output may be empty
-    Path("ref.txt").write_bytes(b"\xef\xbb\xbf" + "\r\n".join(lines["ref"]).encode())
-    rows = ["first\tsecond", *("\t".join(row) for row in zip(lines["a1"], lines["a2"], strict=True))]
-    Path("t.tsv").write_text("\n".join(rows) + "\n")
-    system = "--system=a=t.tsv:first,t.tsv:second"
-    metric = ("--language", "en", "--metric", "bleu")
-    cli("compare", "outputs", "--reference", "ref.txt", system, *metric, "--out", "out").success()
-    record = judged(files / "same", {"a": [lines["a1"], lines["a2"]]})
+    right, first, second = (Path(name).read_text().splitlines() for name in ("ref", "a1", "a2"))
+    first[3] = ""  # an output may be empty
+    Path("ref.txt").write_bytes(b"\xef\xbb\xbf" + "\r\n".join(right).encode())
+    Path("t.tsv").write_text("first\tsecond\n" + "".join(f"{a}\t{b}\n" for a, b in zip(first, second, strict=True)))
+    sides = "--reference ref.txt --system=a=t.tsv:first,t.tsv:second --language en --metric bleu --out out"
+    cli("compare", "outputs", *sides.split()).success()
+    record = judged(files / "same", {"a": [first, second]})
     assert read_record(Path("out/results.json")).models[0].metrics == record.models[0].metrics
 
 
@@ -235,36 +209,16 @@ def test_right_answers_may_be_equal_where_a_share_is_counted(tmp_path, capsys):
     assert "2 systems, 4 runs, 1,001 items: computing scores and intervals" in said
 
 
-@pytest.mark.parametrize(
-    ("task", "reference", "source", "language", "metric"),
-    [
-        ("ted", "ted.ref.detok.eng", "ted.orig.slk", "en", "bleu"),
-        ("multited", "multited.ref.jpn", None, "ja", "bleu_tokens"),
-    ],
-)
 @pytest.mark.slow
-def test_public_outputs_score_as_sacrebleu_says(task, reference, source, language, metric, shared_data, tmp_path):
-    end = reference.partition(".ref")[2]
-    paths = {name: [shared_data(f"outputs/{task}.{name}{end}.gz")] for name in ("sys1", "sys2")}
-    right = shared_data(f"outputs/{reference}.gz")
-    inputs = source and shared_data(f"outputs/{source}.gz")
-    record, _ = compare_outputs(right, paths, source=inputs, out=tmp_path, metric=metric, language=language)
-    lines = {path: gzip.decompress(path.read_bytes()).decode().split("\n")[:-1] for (path,) in paths.values()}
-    references = [gzip.decompress(right.read_bytes()).decode().split("\n")[:-1]]
-    cut = "13a" if metric == "bleu" else "none"
-    for model in record.models:
-        texts = lines[paths[model.name][0]]
-        assert model.metrics[metric].runs == (sacrebleu.corpus_bleu(texts, references, tokenize=cut).score,)
-        assert model.metrics["chrf"].runs == (sacrebleu.corpus_chrf(texts, references).score,)
-    assert differing(tmp_path) == []
-
-
-@pytest.mark.slow
-def test_words_and_ngrams_are_those_of_compare_mt(shared_data, tmp_path):
-    """What compare-mt 0.2.10 prints for these files, cut at spaces: word F-measure by frequency, n-gram differences."""
+def test_public_outputs_score_as_sacrebleu_and_words_and_ngrams_as_compare_mt_say(shared_data, tmp_path):
+    """compare-mt 0.2.10 prints these for files that are cut at spaces: word F by frequency, n-gram differences."""
     reference, *systems = (shared_data(f"outputs/ted.{name}.detok.eng.gz") for name in ("ref", "sys1", "sys2"))
     outputs = {f"sys{number}": [path] for number, path in enumerate(systems, 1)}
     record, _ = compare_outputs(reference, outputs, metric="bleu_tokens", out=tmp_path, language="en")
+    right, *texts = (gzip.decompress(path.read_bytes()).decode().splitlines() for path in (reference, *systems))
+    for model, lines in zip(record.models, texts, strict=True):
+        assert model.metrics["bleu_tokens"].runs == (sacrebleu.corpus_bleu(lines, [right], tokenize="none").score,)
+        assert model.metrics["chrf"].runs == (sacrebleu.corpus_chrf(lines, [right]).score,)
     means = [[round(score.mean, 4) for score in bucket.models.values()] for bucket in record.buckets[-1].buckets]
     assert means[0] == [0.3542, 0.2952]
     assert means[4:] == [[0.4605, 0.4416], [0.4836, 0.4827], [0.5772, 0.5954], [0.5894, 0.6266]]
@@ -273,3 +227,4 @@ def test_words_and_ngrams_are_those_of_compare_mt(shared_data, tmp_path):
     assert counts["phantom"] == (0.9167, 21, 1)
     assert counts["And so"] == (0.8571, 5, 0)
     assert counts["going to show you"] == (0.125, 0, 6)
+    assert differing(tmp_path) == []

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from forging import differing
+from forging import differing, edit
 from pyarrow import parquet
 
 from selfattn import compare_outputs, compare_scores, score_table
@@ -51,11 +51,6 @@ def kind(item):
     return "odd" if item % 2 else "even"
 
 
-def called(first, second):
-    """Give the systems other names."""
-    return lambda table: [row | {"system": first if row["system"] == "a" else second} for row in table]
-
-
 def test_scores_are_judged_as_the_outputs_that_they_come_from(tmp_path):
     systems = {system: [answers(system, run) for run in range(3)] for system in "ab"}
     tags = [kind(item) for item in range(40)]
@@ -72,14 +67,14 @@ def test_scores_are_judged_as_the_outputs_that_they_come_from(tmp_path):
 
 
 def written(table, folder):
+    """Write the table in every format, and yield the files."""
     frame = pd.DataFrame(table)
     frame.to_csv(folder / "t.csv", index=False)
     frame.to_csv(folder / "t.tsv", index=False, sep="\t")
     (folder / "t.csv.gz").write_bytes(gzip.compress(b"\xef\xbb\xbf" + (folder / "t.csv").read_bytes()))
-    lines = "".join(json.dumps(row) + "\n" for row in table)
-    (folder / "t.jsonl").write_text(lines)
+    (folder / "t.jsonl").write_text("".join(json.dumps(row) + "\n" for row in table))
     parquet.write_table(pa.Table.from_pandas(frame, preserve_index=False), folder / "t.parquet")
-    yield from (folder / f"t.{ending}" for ending in ("csv", "tsv", "csv.gz", "jsonl", "parquet"))
+    yield from sorted(folder.glob("t.*"))
 
 
 @pytest.mark.parametrize("change", [bool, int, lambda right: right / 2 + 0.25], ids=["bool", "whole", "number"])
@@ -113,6 +108,9 @@ def test_the_result_is_a_table_for_papers_and_for_programs(tmp_path, cli):
     assert (tmp_path / "tables" / "summary.csv").read_text().startswith('model,"score, %",vs best\n')
     assert (tmp_path / "again" / "results.json").read_bytes() == (tmp_path / "out" / "results.json").read_bytes()
     assert record.pairs == table.pairs
+    lead = document(record).verdict.lead  # nobody knows whether the runs of a table differ by their seeds
+    assert "3 runs each)" in lead.say("en")
+    assert "실행 3번씩)" in lead.say("ko")
 
 
 def test_three_items_of_systems_whose_runs_do_not_vary_decide_nothing(tmp_path):
@@ -169,30 +167,27 @@ def test_items_without_a_score_of_every_run_are_refused_or_left_out_and_counted(
 
 def test_verify_sees_a_changed_file_and_a_changed_record(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    table = rows(group=kind)
-    pd.DataFrame(table).to_csv("t.csv", index=False)
+    frame = pd.DataFrame(rows(group=kind))
+    frame.to_csv("t.csv", index=False)
     compare_scores("t.csv", out="out")
     assert not differing(Path("out"))
-    table[0]["score"] = not table[0]["score"]
-    pd.DataFrame(table).to_csv("t.csv", index=False)
+    frame.assign(score=~frame["score"]).to_csv("t.csv", index=False)
     assert differing(Path("out")) == ["scores of t.csv"]
     Path("t.csv").unlink()
-    record = json.loads(Path("out/results.json").read_text())
-    record["pairs"][0]["p"] = 0.5
-    Path("out/results.json").write_text(json.dumps(record))
+    edit(Path("out/results.json"), lambda record: record["pairs"][0].update(p=0.5))
     assert differing(Path("out")) == ["pairs.a b score"]
     with pytest.raises(UserError, match="holds the report of another comparison"):
-        compare_scores(columns(table), out="out")
+        compare_scores(columns(rows(group=kind)), out="out")
 
 
 BAD = {
     "text": (lambda t: [*t[:-1], t[-1] | {"score": "good"}], [], r"system b, run 2, item i39: .* number.*found 'good'"),
     "nan": (lambda t: [*t[:-1], t[-1] | {"score": float("nan")}], [], r"system b, run 2, item i39: .*finite.*none"),
     "infinite": (lambda t: [*t[:-1], t[-1] | {"score": float("inf")}], [], r"system b, run 2, item i39: .*finite"),
-    "one name": (called("a", "a"), [], r"system a, run 0, item i0: two scores"),
-    "alike": (called("a", "a "), [], r"systems 'a' and 'a ' look alike; give each another name"),
-    "forms": (called("\xe9", "e\u0301"), [], r"look alike; give each another name"),
-    "without width": (called("a", "a\u200b"), [], r"look alike; give each another name"),
+    "one name": (lambda t: [row | {"system": "a"} for row in t], [], r"system a, run 0, item i0: two scores"),
+    "alike": (lambda t: [*t, t[0] | {"system": "a "}], [], r"systems 'a' and 'a ' look alike; give each another name"),
+    "forms": (lambda t: [*t, *(t[0] | {"system": name} for name in ("\xe9", "e\u0301"))], [], r"look alike; give"),
+    "without width": (lambda t: [*t, t[0] | {"system": "a\u200b"}], [], r"look alike; give each another name"),
     "twice": (lambda t: [*t, t[5]], [], r"system a, run 0, item i5: two scores"),
     "others": (lambda t: [row | {"item": row["system"] + row["item"]} for row in t], [], "240 missing scores, such"),
     "no column": (lambda t: [{"model": 1, "score": 2}], [], r"no column system, item"),
@@ -267,26 +262,16 @@ def test_clusters_are_counted_in_the_report_and_taken_along_in_a_plan():
     """Items that are all there twice, each with its copy, take as many runs as the items once, and twice the items."""
     table = rows(cluster=lambda item: item)
     twice = [*table, *(row | {"item": f"{row['item']} again"} for row in table)]
-    record = score_table(columns(twice)).record
-    pages = [" ".join(markdown_of(document(record), lang).split()) for lang in ("en", "ko")]
-    assert "drawn together, 80 items in 40 clusters" in pages[0]
-    assert "(항목 80개, 묶음 40개)" in pages[1]
-    assert "cluster" not in markdown_of(document(score_table(columns(table)).record), "en")
-    once = list(plan_scores(columns(table), 5.0))
-    head, columns_, *lines, note, clusters = plan_scores(columns(twice), 5.0)
+    alone, both = (document(score_table(columns(each)).record) for each in (table, twice))
+    assert "drawn together, 80 items in 40 clusters" in " ".join(markdown_of(both, "en").split())
+    assert "(항목 80개, 묶음 40개)" in " ".join(markdown_of(both, "ko").split())
+    assert "cluster" not in markdown_of(alone, "en")
+    _, heads, *once, note = plan_scores(columns(table), 5.0)
+    head, *lines, clusters = plan_scores(columns(twice), 5.0)
     assert "3 runs each and 80 items in the pilot" in head
-    assert [columns_, note] == [once[1], once[-1]]
     assert "which has 40 of them" in clusters
-    for of_both, alone in zip(lines, once[2:-1], strict=True):
-        items, *needed = alone.split(" | ")
-        assert of_both.split(" | ") == [str(2 * int(items)), *needed]
-
-
-def test_a_difference_is_one_of_runs():
-    """Nobody knows whether the runs of a table differ by their seeds."""
-    lead = document(score_table(columns(rows())).record).verdict.lead
-    assert "3 runs each)" in lead.say("en")
-    assert "실행 3번씩)" in lead.say("ko")
+    doubled = [(str(2 * int(items)), *needed) for items, *needed in (line.split(" | ") for line in once)]
+    assert lines == [heads, *map(" | ".join, doubled), note]
 
 
 def test_the_power_of_a_plan_is_that_of_the_comparison_itself():
@@ -310,20 +295,17 @@ def test_the_items_of_a_pilot_count_as_far_as_they_tell_its_systems_apart():
     assert (spread.runs, spread.single, spread.common) == pytest.approx((0, 1, 2 * 0.25), abs=0.05)
     few = rng.normal(0, 0.3, size=(2, 200, 1)) + rng.normal(size=(2, 200, 20))  # luck on items is no spread of runs
     assert Spread.of([tuple(few)]).runs == pytest.approx(0.09, abs=0.03)
-
-
-def test_more_items_never_need_more_runs_and_caution_needs_no_fewer():
     counts = [runs_needed(SPREAD, 0.4, items) or 101 for items in (50, 100, 200, 400)]
-    assert counts == sorted(counts, reverse=True)
+    assert counts == sorted(counts, reverse=True)  # more items never need more runs
     assert (runs_needed(SPREAD.cautious(), 0.4, 200) or 101) >= counts[2]
     assert runs_needed(SPREAD, 0.001, 100) is None
 
 
 GIVEN = {
-    "texts": ({"score": ["1", "0", "x", "1"]}, "system b, item 1: expected true, false or a number .*, found 'x'"),
     "kinds": ({"score": [1, "x", 1, 1]}, "is no table that can be read"),
-    "nan": ({"score": [1.0, float("nan"), 1.0, 1.0]}, "system a, item 2: expected a finite number"),
     "lengths": ({"score": [1]}, "is no table that can be read"),
+    "texts": ({"score": ["1", "0", "x", "1"]}, "system b, item 1: expected true, false or a number .*, found 'x'"),
+    "nan": ({"score": [1.0, float("nan"), 1.0, 1.0]}, "system a, item 2: expected a finite number"),
     "item": ({"item": [1.0, float("nan")] * 2}, "no item in row 2; every row needs it"),
     "run": ({"run": [1, 1, None, 1]}, "no run in row 3; every row needs it"),
     "lists": ({"item": [[1], [2]] * 2}, "item: expected names or numbers, found list"),
@@ -331,15 +313,15 @@ GIVEN = {
 
 
 @pytest.mark.parametrize(("change", "message"), GIVEN.values(), ids=GIVEN)
-@pytest.mark.parametrize("as_parquet", [False, True])
-def test_columns_that_do_not_fit_are_refused_in_one_line(change, message, as_parquet, tmp_path):
-    given = {"system": ["a", "a", "b", "b"], "item": [1, 2, 1, 2], "score": [1, 0, 1, 1]} | change
-    if as_parquet and "no table" not in message:
-        parquet.write_table(pa.table(given), tmp_path / "t.parquet")
-        given = tmp_path / "t.parquet"
-    with pytest.raises(UserError, match=message) as caught:
-        score_table(given)
-    assert "\n" not in str(caught.value)
+def test_columns_that_do_not_fit_are_refused_in_one_line(change, message, tmp_path):
+    tables = [{"system": ["a", "a", "b", "b"], "item": [1, 2, 1, 2], "score": [1, 0, 1, 1]} | change]
+    if "no table" not in message:
+        parquet.write_table(pa.table(tables[0]), tmp_path / "t.parquet")
+        tables.append(tmp_path / "t.parquet")
+    for table in tables:
+        with pytest.raises(UserError, match=message) as caught:
+            score_table(table)
+        assert "\n" not in str(caught.value)
 
 
 def test_decimals_are_numbers_and_blocks_of_a_file_are_put_together(tmp_path):
