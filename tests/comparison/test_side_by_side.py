@@ -1,12 +1,12 @@
 """Trainings side by side: the same bits however many go on at once; a process that dies or is stopped loses nothing."""
 
 import json
-import multiprocessing
 import os
 import signal
 import subprocess
 import sys
 import time
+from contextlib import ExitStack
 
 import pytest
 
@@ -23,8 +23,8 @@ SETTINGS = {
     "apart": True, "epochs": 2, "items_per_epoch": 800, "batch_size": 8, "validation_items": 5,
 }  # fmt: skip
 OPTIONS = (
-    "--models rnn-plain,rnn-attention --quick --test-items 8 --set encoder.hidden_dim=8 --set decoder.hidden_dim=8 "
-    "--apart --epochs 2 --items-per-epoch 800 --batch-size 8 --validation-items 5"
+    "compare dates --models rnn-plain,rnn-attention --quick --test-items 8 --set encoder.hidden_dim=8 --set "
+    "decoder.hidden_dim=8 --apart --epochs 2 --items-per-epoch 800 --batch-size 8 --validation-items 5 --out"
 )
 LIMIT = 300  # seconds, on a machine that has other things to do
 
@@ -50,19 +50,17 @@ def one_after_the_other(tmp_path_factory):
 
 @pytest.fixture
 def started():
-    processes = []
+    """Start a comparison into a directory."""
+    with ExitStack() as stack:
 
-    def start(*arguments):
-        command = [sys.executable, "-m", "selfattn.cli", *map(str, arguments)]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        processes.append(process)
-        return process
+        def start(out, *options):
+            command = [sys.executable, "-m", "selfattn.cli", *OPTIONS.split(), str(out), *map(str, options)]
+            process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            stack.callback(process.communicate)
+            stack.callback(process.kill)
+            return process
 
-    yield start
-    for process in processes:
-        if process.poll() is None:
-            process.kill()
-            process.communicate()
+        yield start
 
 
 def frozen(out, process, behind="run.json"):
@@ -82,26 +80,12 @@ def frozen(out, process, behind="run.json"):
 
 
 @pytest.mark.slow
-def test_the_same_bits_however_many_go_on_at_once(tmp_path):
-    for jobs, out in enumerate((tmp_path / "alone", tmp_path / "out"), 1):
-        compare("dates", out=out, jobs=jobs, **SETTINGS | {"items_per_epoch": 64})
-    assert not [child for child in multiprocessing.active_children() if "Loky" in child.name]  # nobody to wait for
-    assert weights(tmp_path / "out") == weights(tmp_path / "alone")
-    record = json.loads((tmp_path / "out" / "runs" / LABELS[0] / "run.json").read_text())
-    assert record["machine"]["threads"] == 1
-    command = json.loads((tmp_path / "out" / "plan.json").read_text())["command"]
-    assert "--jobs" not in command  # what comes out does not depend on it
-    for label in LABELS:
-        assert f"{label} 2/2" in Logs(tmp_path / "out").log(label).read_text()
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["local", "ray"])
 def test_a_worker_is_killed_and_its_training_goes_on(started, one_after_the_other, tmp_path, backend):
     if backend == "ray":
         pytest.importorskip("ray")
     out = tmp_path / "out"
-    process = started("compare", "dates", *OPTIONS.split(), "--backend", backend, "--jobs", 2, "--out", out)
+    process = started(out, "--backend", backend, "--jobs", 2)
     label, progress = frozen(out, process)
     assert progress.pid != process.pid
     os.kill(progress.pid, signal.SIGKILL)
@@ -110,13 +94,15 @@ def test_a_worker_is_killed_and_its_training_goes_on(started, one_after_the_othe
     assert backend == "ray" or f"{label}: stopped when a process died (SIGKILL(-9)" in printed
     assert "Traceback" not in printed or backend == "ray"
     assert weights(out) == one_after_the_other
+    for label in LABELS:
+        assert f"{label} 2/2" in Logs(out).log(label).read_text()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("asked", [signal.SIGINT, signal.SIGTERM])
 def test_stopped_politely_and_gone_on_with(started, one_after_the_other, tmp_path, asked):
     out = tmp_path / "out"
-    process = started("compare", "dates", *OPTIONS.split(), "--jobs", 2, "--out", out)
+    process = started(out, "--jobs", 2)
     label, found = frozen(out, process)
     process.send_signal(asked)
     while not Logs(out).stop.exists() and process.poll() is None:
@@ -151,7 +137,7 @@ def test_a_worker_of_a_dask_cluster_is_killed(started, one_after_the_other, tmp_
         [sys.executable, tmp_path / "cluster.py"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as cluster:
         address = cluster.stdout.readline().strip()
-        process = started("compare", "dates", *OPTIONS.split(), "--backend", "dask", "--address", address, "--out", out)
+        process = started(out, "--backend", "dask", "--address", address)
         label, found = frozen(out, process, behind=CHECKPOINT)
         os.kill(found.pid, signal.SIGKILL)
         again = found
@@ -167,9 +153,8 @@ def test_a_worker_of_a_dask_cluster_is_killed(started, one_after_the_other, tmp_
 
 
 def test_one_training_fails_and_the_others_are_done(tmp_path, monkeypatch):
-    out, log = tmp_path / "out", Logs(tmp_path / "out").log(LABELS[0])
+    out, log, own = tmp_path / "out", Logs(tmp_path / "out").log(LABELS[0]), trainings.fit
     settings = {**SETTINGS, "epochs": 1, "items_per_epoch": 64}
-    own = trainings.fit
 
     def fit(config, data, path, **given):
         if path.name == LABELS[0]:
