@@ -8,13 +8,10 @@ import torch
 from torch import nn
 from zoo import VARIANTS
 
-from selfattn.attention import Alibi, Learned, MultiHeadAttention, RelativeBias, Rotary, Sinusoidal, make_score
-from selfattn.attention.positions import Retention
-from selfattn.layers import FeedForward, RecurrentStack, TokenEmbedding, TransformerBlock, initialise
-from selfattn.layers.transformer import make_norm
+from selfattn.layers import initialise
 from selfattn.models.build import build
 from selfattn.models.families import PRESETS, DecoderOnlyConfig, EncoderDecoderConfig, TransformerConfig
-from selfattn.registry import POSITIONS, SCORES
+from selfattn.registry import POSITIONS
 from selfattn.streams import generator
 
 T5 = TransformerConfig(position="t5", norm="rms", activation="swiglu", qk_norm=True, num_layers=2)
@@ -108,21 +105,6 @@ def test_an_output_before_its_embedding_is_still_an_embedding():
     check_embedding(model["table"], "weight", model["table"].weight.detach())
 
 
-@pytest.mark.parametrize("name", ["t5", "learned", "bahdanau-gru", "luong-concat", "luong-location"])
-def test_a_seed_decides_everything_and_nothing_else_does(name):
-    torch.manual_seed(1)
-    before = torch.get_rng_state()
-    first = build(CONFIGS[name], vocab_size=64, pad_id=0, seed=0)
-    assert torch.equal(torch.get_rng_state(), before)  # dropout, say, does not feel how large the model is
-    torch.manual_seed(2)
-    second, other = (build(CONFIGS[name], vocab_size=64, pad_id=0, seed=seed) for seed in (0, 1))
-    for (parameter_name, a), b, c in zip(
-        first.named_parameters(), second.parameters(), other.parameters(), strict=True
-    ):
-        assert torch.equal(a, b), parameter_name
-        assert a.dim() == 1 or not torch.equal(a, c), parameter_name
-
-
 class Own(nn.Module):
     """A user's module: a parameter by a rule of its own, and a module of the table within."""
 
@@ -144,37 +126,12 @@ def test_a_rule_of_its_own_is_for_its_own_parameters():
     assert (module.inner.bias == 0).all()
 
 
-def ours(parts):
-    """Return the names of the project's own parts; tests of plugins register others."""
-    return [name for name, part in parts.items() if part.__module__.startswith("selfattn.")]
-
-
-PARTS = {
-    **{score: lambda score=score: make_score(score, 4, 4, max_length=7) for score in ours(SCORES)},
-    "sinusoidal": lambda: Sinusoidal(8),
-    "learned": lambda: Learned(7, 8),
-    "rotary": lambda: Rotary(4),
-    "alibi": lambda: Alibi(3),
-    "retention": lambda: Retention(3),
-    "t5": lambda: RelativeBias(3),
-    "layer norm": lambda: make_norm("layer", 8),
-    "rms norm": lambda: make_norm("rms", 8),
-    "swiglu": lambda: FeedForward(8, 12, activation="swiglu"),
-    "embedding": lambda: TokenEmbedding(nn.Embedding(7, 8, padding_idx=0), Learned(7, 8), scale=True),
-    "lstm": lambda: RecurrentStack(8, hidden_dim=6, cell="lstm", num_layers=2, direction="both", residual=True),
-    "attention": lambda: MultiHeadAttention(8, num_heads=2, num_kv_heads=1, position=Alibi(2), qk_norm=True),
-    "block": lambda: TransformerBlock(
-        8, self_attn=MultiHeadAttention(8, num_heads=2), feed_forward=FeedForward(8, 12), norm="rms"
-    ),
-}
-
-
 def tensors(module):
     """Return all parameters and buffers by name, those too that no state dict has."""
     return dict(module.named_parameters(remove_duplicate=False)) | dict(module.named_buffers(remove_duplicate=False))
 
 
-def filled(make):
+def filled(make, seed):
     """Build on the meta device and fill; what was not filled is NaN."""
     with torch.device("meta"):
         module = make()
@@ -182,34 +139,30 @@ def filled(make):
     with torch.no_grad():
         for tensor in tensors(module).values():
             tensor.fill_(torch.nan)
-    initialise(module, generator(3, "init"))
+    initialise(module, generator(seed, "init"))
     return module
 
 
-def assert_same(actual, expected):
-    assert actual.keys() == expected.keys()
-    for name, tensor in expected.items():
-        assert torch.equal(actual[name], tensor), name
-
-
-@pytest.mark.parametrize("part", PARTS)
-def test_a_part(part):
-    usual = PARTS[part]()
-    initialise(usual, generator(3, "init"))
-    assert_same(tensors(filled(PARTS[part])), tensors(usual))
-
-
-def test_every_position_is_among_the_parts():
-    assert {*ours(POSITIONS)} - {"none"} <= PARTS.keys()
-
-
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_a_model_and_its_shared_weights(variant):
-    make = partial(build, VARIANTS[variant], vocab_size=7, seed=3)
-    usual, model = make(), filled(make)
-    assert_same(tensors(model), tensors(usual))
+def test_a_seed_decides_everything_and_nothing_else_does(variant):
+    """Also of a model that was built without memory, and what is shared stays so."""
+    make = partial(build, VARIANTS[variant], vocab_size=7)
+    before = torch.get_rng_state()
+    usual = make(seed=3)
+    assert torch.equal(torch.get_rng_state(), before)  # dropout, say, does not feel how large the model is
+    torch.manual_seed(1)
+    model, other = filled(make, 3), tensors(make(seed=4))
+    expected = tensors(usual)
+    assert tensors(model).keys() == expected.keys()
+    for name, tensor in tensors(model).items():
+        assert torch.equal(tensor, expected[name]), name
+        assert not (isinstance(tensor, nn.Parameter) and tensor.dim() > 1 and torch.equal(tensor, other[name])), name
     assert [name for name, _ in model.named_parameters()] == [name for name, _ in usual.named_parameters()]
     ids, mask = torch.tensor([[5, 6, 2]]), torch.ones(1, 3, dtype=torch.bool)
-    model.eval()
-    usual.eval()
-    assert torch.equal(model(ids, ids, source_mask=mask), usual(ids, ids, source_mask=mask))
+    assert torch.equal(model.eval()(ids, ids, source_mask=mask), usual.eval()(ids, ids, source_mask=mask))
+
+
+def test_these_models_have_every_position():
+    """The project's own; tests of plugins register others."""
+    own = [name for name, part in POSITIONS.items() if part.__module__.startswith("selfattn.")]
+    assert [name for name in own if f"position='{name}'" not in str(VARIANTS)] == []
