@@ -1,13 +1,15 @@
-"""Feed-forward, norms, embeddings, Transformer blocks and dropout. Formulas: tests/parity."""
+"""Feed-forward, embeddings, Transformer blocks, dropout, recurrent stacks. Formulas: tests/parity."""
 
 import math
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from torch import nn
 
 from selfattn.attention import Learned, MultiHeadAttention, Sinusoidal
-from selfattn.layers import FeedForward, TokenEmbedding, TransformerBlock
+from selfattn.layers import FeedForward, RecurrentStack, TokenEmbedding, TransformerBlock, reverse_padded
 from selfattn.layers.transformer import Dropout
 
 
@@ -67,34 +69,22 @@ def test_dropout_is_on_every_part_and_not_on_the_residual(norm_first):
 
 @pytest.mark.parametrize("p", [0.1, 0.3, 0.5, 0.9])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
-def test_share_and_scale(p, dtype):
+def test_a_seed_decides_what_falls_and_the_rest_is_scaled(p, dtype):
     torch.manual_seed(0)
     count = 200_003  # not a multiple of four
-    dropped = Dropout(p)(torch.ones(count, dtype=dtype))
+    layer, x = Dropout(p), torch.full((count,), 2.0, dtype=dtype, requires_grad=True)
+    dropped = layer(x)
+    dropped.sum().backward()
     kept = dropped != 0
     # Within five standard errors of a binomial share.
     assert abs(kept.double().mean().item() - (1 - p)) < 5 * math.sqrt(p * (1 - p) / count)
     scale = torch.tensor(2**16 / (2**16 - round(p * 2**16)), dtype=dtype)
-    assert (dropped[kept] == scale).all()
+    assert (dropped[kept] == 2 * scale).all()
+    assert torch.equal(2 * x.grad, dropped)
     assert dropped.dtype == dtype
-
-
-def test_the_gradient_is_that_of_what_was_kept():
     torch.manual_seed(0)
-    x = torch.randn(5, 7, 3, requires_grad=True)
-    dropped = Dropout(0.4)(x)
-    dropped.sum().backward()
-    assert torch.equal(x.grad != 0, dropped != 0)
-    assert torch.allclose(dropped, x * x.grad)
-
-
-def test_a_seed_decides_and_evaluation_is_the_identity():
-    layer, x = Dropout(0.5), torch.randn(11, 13)
-    torch.manual_seed(3)
-    first, second = layer(x), layer(x)
-    torch.manual_seed(3)
-    assert torch.equal(layer(x), first)
-    assert not torch.equal(first, second)
+    assert torch.equal(layer(x), dropped)
+    assert not torch.equal(layer(x), dropped)
     assert layer.eval()(x) is x
 
 
@@ -127,3 +117,71 @@ def test_of_all_numbers_that_can_be_drawn_p_fall(p, fallen, drawn):
     assert int((dropped == 0).sum()) == fallen
     assert dropped.sum().item() == pytest.approx(2**16)  # the mean is kept
     assert drawn == [(2**14, -(2**63), 2**63 - 1)]
+
+
+# Recurrent stacks: padding, states, dropout
+
+
+LENGTHS = [5, 7, 2]
+MASK = torch.arange(7) < torch.tensor(LENGTHS)[:, None]
+
+
+def make(cell, **settings):
+    torch.manual_seed(0)
+    return RecurrentStack(3, 5, cell=cell, **settings).double()
+
+
+@pytest.mark.parametrize("cell", ["lstm", "gru"])
+def test_outputs_at_padding_are_zero(cell):
+    """All else that an encoder reads: tests/parity/test_rnn_formulas.py."""
+    outputs, _ = make(cell, num_layers=2, direction="both").read(draw(3, 7, 3), MASK)
+    assert ((outputs != 0).any(dim=-1) == MASK).all()
+
+
+@pytest.mark.parametrize("pieces", [[2, 1, 4], [1] * 7])
+@pytest.mark.parametrize("cell", ["lstm", "gru"])
+def test_goes_on_from_a_state(close, cell, pieces):
+    """Reading 7 tokens is reading some of them, each time from the state that the last left; gradients too."""
+    stack = make(cell, num_layers=2)
+    x = draw(3, 7, 3)
+    results = []
+    for sizes in ([7], pieces):
+        stack.zero_grad()
+        state, read = None, []
+        for piece in x.split(sizes, dim=1):
+            outputs, state = stack(piece, state)
+            read.append(outputs)
+        joined = torch.cat(read, dim=1)
+        made = [joined, *(part for layer in state for part in layer)]
+        sum(part.square().sum() for part in made).backward()
+        results.append([*made, *(parameter.grad.clone() for parameter in stack.parameters())])
+    for whole, in_pieces in zip(*results, strict=True):
+        close(in_pieces, whole)
+
+
+def test_dropout_is_between_layers_only(close):
+    """Not before the first layer, not after the last, and another mask for each layer."""
+    x, dropped = draw(3, 7, 3), {"dropout": 0.5}
+    torch.manual_seed(0)
+    one, deep = make("lstm", **dropped), make("lstm", num_layers=2, **dropped)
+    first, read = one(x)[0], one.read(x, MASK)[0]
+    one.eval()
+    close(first, one(x)[0])
+    close(read, one.read(x, MASK)[0])
+    for run in (lambda: deep(x)[0], lambda: deep.read(x, MASK)[0]):
+        deep.train()
+        assert not torch.equal(run(), run())
+        assert (run()[MASK] != 0).all()
+        deep.eval()
+        assert torch.equal(run(), run())
+
+
+@settings(max_examples=10)
+@given(st.lists(st.integers(0, 7), min_size=1, max_size=5), st.sampled_from([(), (2,), (3, 2)]))
+def test_reversing_keeps_padding_and_undoes_itself(lengths, tail):
+    x = draw(len(lengths), 7, *tail)
+    reversed_x = reverse_padded(x, torch.tensor(lengths))
+    for row, length in enumerate(lengths):
+        assert torch.equal(reversed_x[row, :length], x[row, :length].flip(0))
+        assert torch.equal(reversed_x[row, length:], x[row, length:])
+    assert torch.equal(reverse_padded(reversed_x, torch.tensor(lengths)), x)
