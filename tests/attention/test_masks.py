@@ -1,4 +1,4 @@
-"""Masks, each written out by hand, and a cache that grows in place."""
+"""Masks and positions by hand and by formula, and a cache that grows in place."""
 
 import math
 from dataclasses import replace
@@ -6,7 +6,18 @@ from dataclasses import replace
 import pytest
 import torch
 
-from selfattn.attention import Alibi, KeyValue, MultiHeadAttention, RelativeBias, Rotary, attend, key_mask, padding_mask
+from selfattn.attention import (
+    Alibi,
+    KeyValue,
+    MultiHeadAttention,
+    RelativeBias,
+    Retention,
+    Rotary,
+    Sinusoidal,
+    attend,
+    key_mask,
+    padding_mask,
+)
 from selfattn.attention.cache import Cache
 from selfattn.attention.masks import Mask, unread
 
@@ -148,3 +159,69 @@ def test_positions_follow_those_of_the_past():
             every = None if first is None else torch.cat([first, first[..., -1:] + 1, first[..., -1:] + 2], dim=-1)
             whole = layer(x, causal=True, positions=every).output
             torch.testing.assert_close(torch.cat([begun.output, rest.output], dim=1), whole, rtol=1e-5, atol=1e-6)
+
+
+def test_the_first_positions_behind_no_key_count_from_zero():
+    """Without a branch on the length, so that an exported step starts from an empty cache, too."""
+    vectors = torch.zeros(2, 1, 0, 4)
+    empty = Cache(KeyValue(vectors, vectors, positions=torch.zeros(0, dtype=torch.int64)))
+    assert empty.next_positions(3).tolist() == [0, 1, 2]
+    placed = torch.zeros(2, 1, 2, 4)
+    filled = Cache(KeyValue(placed, placed, positions=torch.tensor([[3, 5], [0, 1]])))
+    assert filled.next_positions(2).tolist() == [[6, 7], [2, 3]]
+
+
+# Positions
+
+
+@pytest.mark.parametrize("dim", [2, 6, 128])
+def test_sinusoidal_by_formula(dim, close):
+    positions = [0, 1, 5, 49, 97]
+    expected = [
+        [
+            (math.cos if column % 2 else math.sin)(position / 10000 ** ((column - column % 2) / dim))
+            for column in range(dim)
+        ]
+        for position in positions
+    ]
+    close(Sinusoidal(dim)(torch.tensor(positions)), torch.tensor(expected))
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize(("width", "base"), [(2, 10000.0), (6, 10000.0), (10, 500.0)])
+def test_turning_is_a_complex_product(width, base, dtype, close):
+    # bfloat16 holds no 1001: the angle would be wrong by more than half a turn.
+    x, positions = torch.randn(2, 3, 5, width, dtype=dtype), torch.tensor([0, 1, 2, 17, 1001])
+    frequencies = torch.tensor([base ** (-2 * k / width) for k in range(width // 2)], dtype=torch.float64)
+    turns = torch.polar(torch.ones(5, width // 2).double(), torch.outer(positions.double(), frequencies))
+    expected = torch.view_as_real(torch.view_as_complex(x.double().unflatten(-1, (-1, 2))) * turns).flatten(-2)
+    close(Rotary(width, base).rotate(x, positions), expected.to(dtype))
+
+
+def test_alibi_and_retention_by_hand(close):
+    """Slopes of 8 heads, then every other one of those of 16 heads: 2^-0.5, 2^-1.5, ..."""
+    extra = [math.sqrt(1 / 2), math.sqrt(1 / 8), math.sqrt(1 / 32), math.sqrt(1 / 128)]
+    close(Alibi(12).slopes, torch.tensor([2.0**-k for k in range(1, 9)] + extra))
+    bias = Alibi(2).bias(torch.tensor([2, 3]), torch.tensor([0, 1, 2, 3]))
+    steps = [[2, 1, 0, 1], [3, 2, 1, 0]]
+    assert bias.tolist() == [[[slope * step for step in row] for row in steps] for slope in (-1 / 16, -1 / 256)]
+    close(Retention(2).slopes, -torch.tensor([1 - 1 / 32, 1 - 1 / 64]).log())
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("bidirectional", [False, True])
+@pytest.mark.parametrize(("num_buckets", "max_distance"), [(32, 128), (16, 50), (8, 20), (4, 3)])
+def test_buckets_of_transformers(num_buckets, max_distance, bidirectional):
+    t5 = pytest.importorskip("transformers.models.t5.modeling_t5")
+    distances = torch.arange(-300, 301)
+    theirs = t5.T5Attention._relative_position_bucket(distances, bidirectional, num_buckets, max_distance)
+    ours = RelativeBias(1, num_buckets=num_buckets, max_distance=max_distance, bidirectional=bidirectional)
+    assert torch.equal(ours.bucket(distances), theirs)
+
+
+def test_each_head_reads_its_own_column():
+    layer = RelativeBias(3, num_buckets=4, max_distance=8)
+    bias = layer.bias(torch.tensor([4, 5]), torch.tensor([0, 1, 4, 5, 6]))
+    assert bias.shape == (3, 2, 5)
+    buckets = torch.tensor([[3, 2, 0, 0, 0], [3, 3, 1, 0, 0]])
+    assert torch.equal(bias, layer.table.weight[buckets].permute(2, 0, 1))

@@ -4,7 +4,6 @@ import math
 
 import pytest
 import torch
-from torch.autograd import gradcheck
 
 from selfattn.attention import (
     Alibi,
@@ -57,39 +56,6 @@ def test_parallel_chunked_and_recurrent_form_are_the_loop(corrects, fades):
     for chunk in (1, 5, 37, 64):
         for actual, tensor in zip(read_on(*inputs, decay=decay, corrects=corrects, chunk=chunk), expected, strict=True):
             torch.testing.assert_close(actual, tensor, rtol=1e-5, atol=1e-6)
-
-
-def test_values_of_another_implementation():
-    """Those of flash-linear-attention (bc3b101d): its naive linear attention, delta rule and retention."""
-    query = torch.tensor([[[[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]]]])
-    key = torch.tensor([[[[0.6, 0.8], [1.0, 0.0], [0.6, 0.8]]]])
-    value = torch.tensor([[[[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]]])
-    root = torch.tensor([0.5, 1.0, 0.25]).sqrt()[:, None]  # of beta
-    output, memory = read_on(query, root * key, root * value, torch.zeros(1, 1, 2, 2), corrects=True)
-    torch.testing.assert_close(output[0, 0], torch.tensor([[0.3, 0.6], [0.4, 0.8], [2.84, 3.78]]))
-    torch.testing.assert_close(memory[0, 0], torch.tensor([[3.432, 4.444], [0.976, 1.392]]))
-    with_sum = torch.cat([value, torch.ones(1, 1, 3, 1)], dim=-1)
-    output, _ = read_on(query, key, with_sum, torch.zeros(1, 1, 2, 3))
-    expected = torch.tensor([[1.0, 2.0], [1.0, 2.0], [3.0, 4.0]])
-    torch.testing.assert_close(output[0, 0, :, :2] / output[0, 0, :, 2:], expected)
-    decay = -Retention(2).slopes[:, None].expand(1, 2, 3)
-    twice = [tensor.expand(1, 2, 3, 2) for tensor in (query, key, value)]
-    output, _ = read_on(*twice, torch.zeros(1, 2, 2, 2), decay=decay)
-    first = [[0.6, 1.2], [0.775, 1.55], [7.6822, 10.202]]
-    second = [[0.6, 1.2], [0.7875, 1.575], [7.7409, 10.3005]]
-    torch.testing.assert_close(output[0], torch.tensor([first, second]), rtol=0, atol=1e-4)
-
-
-@pytest.mark.parametrize("corrects", [False, True], ids=["adds", "corrects"])
-@pytest.mark.parametrize("chunk", [1, 2, 64])
-def test_derivatives(chunk, corrects):
-    inputs = [torch.randn(1, 1, *sizes).double() for sizes in ((3, 5), (3, 5), (3, 7), (5, 7))]
-    inputs += [] if corrects else [-torch.rand(1, 1, 3).double()]
-
-    def read(*tensors):
-        return read_on(*tensors[:4], decay=None if corrects else tensors[4], corrects=corrects, chunk=chunk)
-
-    assert gradcheck(read, [tensor.requires_grad_() for tensor in inputs])
 
 
 @every
@@ -198,7 +164,8 @@ def test_not_causal_is_the_memory_behind_the_last_key():
 
 @every
 def test_derivatives_of_both_forms_agree(kind):
-    layer, x = layer_of(kind).double(), torch.randn(2, 9, 6, dtype=torch.float64, requires_grad=True)
+    """Of one chunk and the beginning of another."""
+    layer, x = layer_of(kind).double(), torch.randn(2, 70, 6, dtype=torch.float64, requires_grad=True)
     weights = [x, *layer.parameters()]
     forms = layer.advance(x, None, causal=True)[0], layer(x, causal=True)
     gradients = [torch.autograd.grad(form.output.square().sum(), weights, allow_unused=True) for form in forms]
