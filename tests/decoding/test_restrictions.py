@@ -56,16 +56,6 @@ def test_an_output_begins_as_requested_and_goes_on_as_the_model_would(name, beam
         assert math.fsum(scores) == pytest.approx(best.log_probability, abs=1e-4)  # that of the beginning included
 
 
-def test_a_wide_beam_finds_the_best_target_with_its_beginning():
-    network = build("transformer", vocab_size=6, seed=1)
-    source = torch.tensor([[5, 4, 2]])
-    common = {"max_length": 3, "beam_size": 40, **ENDS}
-    every = beam_search(network, source, source != 0, n_best=40, **common)[0]
-    best = next(each for each in every if each.finished and each.ids[:1] == [3])
-    (row,) = beam_search(network, source, source != 0, restrictions=Restrictions([[3]], [[1]]), **common)
-    assert (row[0].ids, row[0].score) == (best.ids, pytest.approx(best.score))
-
-
 def has_repeated(ids, n):
     ngrams = [tuple(ids[place : place + n]) for place in range(len(ids) - n + 1)]
     return len(set(ngrams)) < len(ngrams)

@@ -1,4 +1,4 @@
-"""Greedy decoding, and beam search against enumeration and a plain loop that never stops early."""
+"""Greedy decoding, and beam search against a plain loop that never stops early."""
 
 import math
 from functools import partial
@@ -114,24 +114,6 @@ def chain(*steps):
 LATE = chain({EOS: 0.5, 3: 0.4}, {3: 0.999}, {3: 0.999}, {EOS: 0.999})
 
 
-def test_values_by_hand():
-    ((best, second, third),) = search(LATE, [0], beam_size=5, n_best=3)
-    assert (best.ids, best.finished) == ([], True)
-    assert best.log_probability == best.score == pytest.approx(math.log(0.5))
-    assert (second.ids, second.finished) == ([3, 3, 3], True)
-    assert second.log_probability == pytest.approx(math.log(0.4) + 3 * math.log(0.999))
-    assert third.ids == [0, 3, 3]  # the tenth that is left of the first step
-    assert third.log_probability == pytest.approx(math.log(0.1) + 3 * math.log(0.999))
-
-    long, other, short = search(LATE, [0], n_best=3, length_penalty=LengthPenalty(1.0, offset=0))[0]
-    assert (long.ids, other.ids, short.ids) == ([3, 3, 3], [0, 3, 3], [])  # log(0.1) / 4 is above log(0.5) too
-    assert long.score == pytest.approx((math.log(0.4) + 3 * math.log(0.999)) / 4)  # <eos> counts
-    assert short.score == pytest.approx(math.log(0.5))
-    long, short = search(LATE, [0], n_best=2, length_penalty=LengthPenalty(1.0))[0]
-    assert long.score == pytest.approx((math.log(0.4) + 3 * math.log(0.999)) / (9 / 6))
-    assert short.score == pytest.approx(math.log(0.5) / (6 / 6))
-
-
 @pytest.mark.parametrize(
     ("alpha", "longest", "n_best", "steps"),
     [
@@ -152,23 +134,24 @@ def test_it_stops_as_soon_as_nothing_better_comes(alpha, longest, n_best, steps)
     assert model.rows == steps
 
 
-@pytest.mark.parametrize("max_length", [0, [2, 3]])
-def test_a_bad_length_is_named(max_length):
-    with pytest.raises(ValueError, match="max_length: expected a number of at least 1, or one for each source; got"):
-        search(LATE, [0], max_length=max_length)
-
-
 SOURCE, MASK = torch.zeros(2, 3, dtype=torch.int64), torch.ones(2, 3, dtype=torch.bool)
+BAD_LENGTH = "max_length: expected a number of at least 1, or one for each source; got"
+BAD_SOURCE = r"expected sources \[b s\] and their mask, int64 and bool"
 
 
-@pytest.mark.parametrize(
-    ("source", "mask"),
-    [(SOURCE[:0], MASK[:0]), (SOURCE.float(), MASK), (SOURCE[0], MASK[0]), (SOURCE, MASK.T), (SOURCE, MASK.float())],
-)
 @pytest.mark.parametrize("decode", [greedy, partial(beam_search, beam_size=2)])
-def test_bad_sources_are_named(decode, source, mask):
-    with pytest.raises(ValueError, match=r"expected sources \[b s\] and their mask, int64 and bool"):
-        decode(table_model(LATE), source, mask, bos_id=BOS, eos_id=EOS, max_length=3)
+def test_bad_lengths_and_sources_are_named(decode):
+    for source, mask, max_length, message in (
+        (SOURCE, MASK, 0, BAD_LENGTH),
+        (SOURCE, MASK, [2, 3, 4], BAD_LENGTH),
+        (SOURCE[:0], MASK[:0], 3, BAD_SOURCE),
+        (SOURCE.float(), MASK, 3, BAD_SOURCE),
+        (SOURCE[0], MASK[0], 3, BAD_SOURCE),
+        (SOURCE, MASK.T, 3, BAD_SOURCE),
+        (SOURCE, MASK.float(), 3, BAD_SOURCE),
+    ):
+        with pytest.raises(ValueError, match=message):
+            decode(table_model(LATE), source, mask, bos_id=BOS, eos_id=EOS, max_length=max_length)
 
 
 SIZE = 11

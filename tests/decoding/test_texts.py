@@ -14,7 +14,6 @@ from selfattn.decoding.beam import beam_search
 from selfattn.decoding.greedy import greedy
 from selfattn.decoding.options import DecodingOptions
 from selfattn.decoding.scoring import score_targets, score_texts, text_examples
-from selfattn.decoding.sources import decode_sources
 from selfattn.decoding.texts import continue_texts, decode_texts
 from selfattn.models.build import build
 from selfattn.models.decoder_only import Continuation
@@ -105,24 +104,6 @@ def test_it_goes_on_as_if_it_had_read_everything_at_once(position):
 def test_a_model_that_reads_in_both_directions_is_refused():
     with pytest.raises(ValueError, match="both directions"):
         Continuation(language_model(prefix=True), bos_id=1)
-
-
-@torch.no_grad()
-def test_the_scores_of_continuations_are_those_of_the_whole_text():
-    model, texts = language_model(), ["ab", "", "fade"]
-    nothing = torch.zeros(1, 0, dtype=torch.int64)
-    sources = [LETTERS.encode(text) for text in texts]
-    for options in (DecodingOptions(), DecodingOptions(beam=3, n_best=2), DecodingOptions(sample=True, seed=4)):
-        found = decode_sources(
-            Continuation(model, bos_id=1), LETTERS, sources, options, limits=[3, 7, 5], streams=[0, 1, 2]
-        )
-        for begun, hypotheses in zip(sources, found, strict=True):
-            assert len(hypotheses) == options.n_best
-            for one in hypotheses:
-                ids = [1, *begun, *one.ids, *([2] if one.finished else [])]
-                logits = model(nothing, torch.tensor([ids[:-1]]), source_mask=nothing > 0)[0]
-                each = logits.log_softmax(dim=-1)[range(len(ids) - 1), ids[1:]]
-                assert one.log_probability == pytest.approx(each[len(begun) :].sum().item(), abs=1e-4)
 
 
 def test_samples_depend_on_the_seed_and_the_number_of_the_text_alone():
