@@ -1,9 +1,11 @@
 """Import rules, read with `ast`: layers, circles, declared ones, and names that stay in the file that owns them."""
 
 import ast
+import re
 import subprocess
 import sys
 import tomllib
+import traceback
 from functools import cache
 from importlib.metadata import packages_distributions
 from pathlib import Path
@@ -13,6 +15,8 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 import selfattn
+from selfattn.cli.main import main
+from selfattn.models.encoder_decoder import EncoderDecoder
 from selfattn.registry import FAMILIES, METRICS, PRESETS, TASKS
 
 PACKAGE = Path(selfattn.__file__).parent
@@ -162,7 +166,7 @@ def test_no_file_imports_itself_by_way_of_others():
 def test_a_class_has_a_name_that_no_other_class_has():
     places = {}
     for path in modules():
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        for node in nodes(path)[0].body:
             if isinstance(node, ast.ClassDef):
                 places.setdefault(node.name.lstrip("_"), []).append(f"{short(path)}:{node.lineno}: {node.name}")
     assert not [", ".join(files) for files in places.values() if len(files) > 1]
@@ -240,13 +244,13 @@ def test_no_file_asks_of_which_family_a_model_is():
     assert not asked, "\n".join(asked)
 
 
-def loaded_after(code):
-    script = f"import sys\n{code}\nprint('\\n' + ' '.join(sys.modules))"
+def printed(code, stdin=""):
+    """The last line that a program prints, in a new process."""
     # `python -c` puts the working folder first on the path, as running a script from there would.
-    command = [sys.executable, "-c", script]
-    done = subprocess.run(command, cwd=PACKAGE.parent, capture_output=True, text=True, check=False)
+    options = {"cwd": PACKAGE.parent, "capture_output": True, "text": True, "check": False}
+    done = subprocess.run([sys.executable, "-c", code], input=stdin, **options)
     assert done.returncode == 0, done.stderr
-    return set(done.stdout.splitlines()[-1].split())
+    return done.stdout.splitlines()[-1]
 
 
 RUN = PACKAGE.parent / "tests/fixtures/formats/run-dates"
@@ -261,6 +265,11 @@ NOT_LOADED = {
     "the package": (
         "import os; before = dict(os.environ); import selfattn.plugin; assert dict(os.environ) == before",
         "torch numpy datasets jinja2 cyclopts rich babel safetensors pydantic"),
+    "what users ask for": (
+        "import selfattn as s; s.load, s.attend, s.MultiHeadAttention", "datasets cyclopts jinja2 rich"),
+    "training": (
+        "import selfattn, tempfile\nwith tempfile.TemporaryDirectory() as out: selfattn.train('dates', "
+        "model='rnn-plain', out=out + '/run', epochs=1, items_per_epoch=8, validation_items=1)", "selfattn.report torch._dynamo"),
     "configurations": ("import selfattn.models.families", "torch"),
     "a tokenizer": (
         f"import selfattn.cli.tokenizer\nfrom selfattn.tokenizers.load import load_tokenizer as load\nload({CHAR!r})",
@@ -277,11 +286,17 @@ NOT_LOADED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("program", NOT_LOADED)
+SLOW = ("what users ask for", "training")
+
+
+@pytest.mark.parametrize(
+    "program", [pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in NOT_LOADED]
+)
 def test_what_a_program_does_not_need_is_not_loaded(program):
     code, names = NOT_LOADED[program]
     unneeded = tuple(f"{name}." for name in names.split())
-    assert sorted(name for name in loaded_after(code) if f"{name}.".startswith(unneeded)) == []
+    loaded = printed(f"import sys\n{code}\nprint('\\n' + ' '.join(sys.modules))").split()
+    assert sorted(name for name in loaded if f"{name}.".startswith(unneeded)) == []
 
 
 def test_a_command_searches_what_it_imported_for_cycles_neither_at_the_start_nor_at_the_end():
@@ -293,27 +308,14 @@ def test_a_command_searches_what_it_imported_for_cycles_neither_at_the_start_nor
         f"sys.argv = ['selfattn', 'predict', {str(RUN)!r}]\n"
         "from selfattn.cli.__main__ import main; main()"
     )
-    command = [sys.executable, "-c", code]
-    options = {"cwd": PACKAGE.parent, "capture_output": True, "text": True, "check": True}
-    done = subprocess.run(command, input="May 1, 2001\n", **options)
-    assert done.stdout.splitlines()[-1] == "0 True"
+    assert printed(code, "May 1, 2001\n") == "0 True"
 
 
 @pytest.mark.slow
-def test_imports_stay_apart(tmp_path):
-    """What users ask for loads no command line, a training no report, and no module sets an environment variable.
-
-    (PyTorch itself may set one while it trains.) The links `tasks` and `tokenizers` at the top of the repository hide
-    nobody else's packages.
-    """
-    loaded_after(
-        "import importlib, os, pathlib, selfattn; before = dict(os.environ)\n"
-        "def loaded(*names): return [name for name in sys.modules if name.startswith(names)]\n"
-        "selfattn.load, selfattn.attend, selfattn.MultiHeadAttention\n"
-        "assert loaded('torch') and not loaded('datasets', 'cyclopts', 'rich', 'jinja2')\n"
-        f"out = pathlib.Path({str(tmp_path / 'run')!r})\n"
-        "selfattn.train('dates', model='rnn-plain', out=out, epochs=1, items_per_epoch=8, validation_items=1)\n"
-        "assert not loaded('selfattn.report', 'torch._dynamo')\n"
+def test_no_module_sets_an_environment_variable():
+    """PyTorch itself may set one. The links at the top of the repository hide nobody else's packages."""
+    printed(
+        "import importlib, os, pathlib; before = dict(os.environ)\n"
         f"for path in sorted(pathlib.Path({str(PACKAGE)!r}).rglob('*.py')):\n"
         f"    parts = path.relative_to({str(PACKAGE.parent)!r}).with_suffix('').parts\n"
         "    if parts[-1] != '__main__' and 'tensorboard' not in parts:\n"
@@ -322,5 +324,65 @@ def test_imports_stay_apart(tmp_path):
         "assert not [k for k in ours if k.startswith(('ONEDNN', 'OMP', 'MKL', 'TORCH', 'HF_'))], ours\n"
         "if importlib.util.find_spec('transformers'):\n"
         "    import tokenizers\n"
-        "    assert tokenizers.Tokenizer.__module__ == 'tokenizers'"
+        "    assert tokenizers.Tokenizer.__module__ == 'tokenizers'\n"
+        "print('done')"
     )
+
+
+# From a command to the model in few frames, through the files that CONTRIBUTING lists, in their order
+
+
+FRAMES = 12
+SMALL = (
+    "--epochs 1 --items-per-epoch 8 --validation-items 4 --set encoder.hidden_dim=4 --set decoder.hidden_dim=4 --quick"
+)
+COMMANDS = {
+    "compare": f"selfattn compare dates --models rnn-attention --seeds 1 --test-items 8 {SMALL}",
+    "train": f"selfattn train dates --model rnn-attention {SMALL}",
+}
+
+
+class Stopped(Exception):  # noqa: N818  # no error: it ends the walk
+    """The model was called."""
+
+
+def listed(heading):
+    """The files that CONTRIBUTING numbers under a heading."""
+    text = (PACKAGE.parent / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    section = text[text.index(f"### {heading}") :].split("\n### ")[0].split("\n## ")[0]
+    return re.findall(r"^\d+\. `selfattn/([\w/.]+)`", section, re.MULTILINE)
+
+
+def walk(monkeypatch, out, command, method, *, through):
+    """The package's files on the way from a command to a method of the model, one for each frame, outermost first."""
+    walks = []
+
+    def stop(self, *arguments, **named):
+        frames = [frame for frame in traceback.extract_stack()[:-1] if PACKAGE in Path(frame.filename).parents]
+        files = [Path(frame.filename).relative_to(PACKAGE).as_posix() for frame in frames]
+        if through in files:
+            walks.append(files)
+            raise Stopped
+        return original(self, *arguments, **named)
+
+    original = getattr(EncoderDecoder, method)
+    monkeypatch.setattr(EncoderDecoder, method, stop)
+    monkeypatch.setattr("sys.argv", [*COMMANDS[command].split(), "--out", str(out)])
+    with pytest.raises(Stopped):
+        main()
+    return walks[0]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_way_of_a_training_step(command, monkeypatch, tmp_path):
+    files = walk(monkeypatch, tmp_path / "out", command, "pre_logits", through="training/step.py")
+    assert len(files) <= FRAMES, files
+    rest = iter(files)
+    if command == "compare":
+        assert all(file in rest for file in listed("A training step")), files
+
+
+def test_the_way_of_a_validation(monkeypatch, tmp_path):
+    files = walk(monkeypatch, tmp_path / "out", "train", "step", through="decoding/greedy.py")
+    rest = iter(files)
+    assert all(file in rest for file in listed("A validation")), files

@@ -81,28 +81,6 @@ def test_links_become_absolute(release, tmp_path):
         assert path.startswith(("https://", "#")) or not path or (ROOT / path).exists(), link
 
 
-@pytest.mark.slow
-def test_the_source_archive_has_what_the_readme_names(release, tmp_path):
-    pytest.importorskip("build.__main__", reason="needs the extra [dev]")  # not a folder of that name
-    tree = tmp_path / "tree"
-    names = ".git .mypy_cache .ruff_cache __pycache__ *.egg-info build shared"
-    skipped = shutil.ignore_patterns(*names.split())
-    shutil.copytree(ROOT, tree, symlinks=True, ignore=skipped)
-    named = {link.partition("#")[0] for link in LINK.findall((tree / "README.md").read_text(encoding="utf-8"))}
-    release.prepare(tree, ADDRESS, "v0.1.0")
-    command = [sys.executable, "-m", "build", "--sdist", "--no-isolation", "--outdir", str(tmp_path), str(tree)]
-    subprocess.run(command, check=True, capture_output=True)
-    (archive,) = tmp_path.glob("*.tar.gz")
-    with tarfile.open(archive) as file:
-        names = {name.partition("/")[2] for name in file.getnames()}
-    wanted = {name for name in named if name and not name.startswith("https://")}
-    assert wanted <= names
-    assert {"constraints.txt", "tests/conftest.py", "docs/index.md"} <= names
-    pytest.importorskip("twine", reason="needs the extra [dev]")
-    subprocess.run([sys.executable, "-m", "twine", "check", "--strict", str(archive)], check=True, capture_output=True)
-
-
-NEEDED = ("pyproject.toml", "README.md", "LICENSE")
 FORCED = ("huggingface-hub", "safetensors")  # of which transformers, that some tests need, wants later ones
 SMALL = "--quick --test-items 20 --epochs 1 --items-per-epoch 320 --validation-items 10"
 
@@ -136,18 +114,25 @@ def test_the_lowest_versions_are_those_that_are_allowed():
 
 
 @pytest.mark.slow
-def test_the_wheel_does_the_main_job(tmp_path):
-    for name in ("build", "twine"):
+def test_the_archive_has_what_the_readme_names_and_the_wheel_does_the_main_job(release, tmp_path):
+    for name in ("build.__main__", "twine"):  # not a folder of the name "build"
         pytest.importorskip(name, reason="needs the extra [dev]")
-    source, empty = tmp_path / "source", tmp_path / "empty"
+    tree, empty = tmp_path / "tree", tmp_path / "empty"
     empty.mkdir()
-    shutil.copytree(ROOT / "selfattn", source / "selfattn", ignore=shutil.ignore_patterns("__pycache__"))
-    for name in NEEDED:
-        shutil.copy(ROOT / name, source)
-    done(sys.executable, "-m", "build", "--no-isolation", source, "--outdir", tmp_path / "dist", at=empty)
+    skipped = shutil.ignore_patterns(
+        *[".git", ".mypy_cache", ".ruff_cache", "__pycache__", "*.egg-info", "build", "shared"]
+    )
+    shutil.copytree(ROOT, tree, symlinks=True, ignore=shutil.ignore_patterns(*skipped.split()))
+    named = {link.partition("#")[0] for link in LINK.findall((tree / "README.md").read_text(encoding="utf-8"))}
+    release.prepare(tree, ADDRESS, "v0.1.0")
+    done(sys.executable, "-m", "build", "--no-isolation", tree, "--outdir", tmp_path / "dist", at=empty)
     made = sorted((tmp_path / "dist").iterdir())
     assert [one.suffix for one in made] == [".whl", ".gz"]
     done(sys.executable, "-m", "twine", "check", "--strict", *made, at=empty)
+    with tarfile.open(made[1]) as file:
+        names = {name.partition("/")[2] for name in file.getnames()}
+    wanted = {name for name in named if name and not name.startswith("https://")}
+    assert wanted | {"constraints.txt", "tests/conftest.py", "docs/index.md"} <= names
     venv.create(tmp_path / "venv", with_pip=True)
     programs = tmp_path / "venv" / ("Scripts" if os.name == "nt" else "bin")
     done(programs / "python", "-m", "pip", "install", "--no-deps", "--no-index", made[0], at=empty)

@@ -49,7 +49,9 @@ def test_an_output_begins_as_requested_and_goes_on_as_the_model_would(name, beam
     other = [[], [5, 4], [10]]
     rows = decode_sources(network, LETTERS, SOURCES, options, prefixes=other, **common)
     assert rows[0][0].ids == free[0][0].ids
-    for (best, *_), prefix, source in zip(rows, other, SOURCES, strict=True):
+    common = {"limits": [9], "streams": [2]}
+    rows += decode_sources(network, LETTERS, SOURCES[2:], options, prefixes=[[10]], **common)  # none is without
+    for (best, *_), prefix, source in zip(rows, [*other, [10]], [*SOURCES, SOURCES[2]], strict=True):
         assert best.ids[: len(prefix)] == prefix
         target = [*best.ids, 2] if best.finished else best.ids
         (scores,) = score_tokens(network, [Example(source, target)])
