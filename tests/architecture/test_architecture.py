@@ -269,7 +269,8 @@ NOT_LOADED = {
         "import selfattn as s; s.load, s.attend, s.MultiHeadAttention", "datasets cyclopts jinja2 rich"),
     "training": (
         "import selfattn, tempfile\nwith tempfile.TemporaryDirectory() as out: selfattn.train('dates', "
-        "model='rnn-plain', out=out + '/run', epochs=1, items_per_epoch=8, validation_items=1)", "selfattn.report torch._dynamo"),
+        "model='rnn-plain', out=out + '/run', epochs=1, items_per_epoch=8, validation_items=1)",
+        "selfattn.report torch._dynamo"),
     "configurations": ("import selfattn.models.families", "torch"),
     "a tokenizer": (
         f"import selfattn.cli.tokenizer\nfrom selfattn.tokenizers.load import load_tokenizer as load\nload({CHAR!r})",
