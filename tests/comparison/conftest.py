@@ -31,7 +31,7 @@ def finished(tmp_path_factory):
     return out
 
 
-TUNED = {
+TUNED = {name: value for name, value in SETTINGS.items() if name not in ("batch_size", "warmup_steps")} | {
     "seeds": 2, "budgets": (1.0,), "space": ("lr=0.002..0.004:log", "batch_size=4,8"), "trials": 2, "margin": 1.0,
 }  # fmt: skip
 
@@ -40,14 +40,13 @@ TUNED = {
 def tuned(tmp_path_factory):
     """Two models, each with two tunings of two trials; do not change it."""
     out = tmp_path_factory.mktemp("tuned") / "out"
-    given = {name: value for name, value in SETTINGS.items() if name not in ("batch_size", "warmup_steps")}
-    compare("dates", out=out, **given | TUNED)
+    compare("dates", out=out, **TUNED)
     return out
 
 
 @pytest.fixture(scope="session")
 def tuning_settings():
-    """Settings of the tuned comparison beside those of the other; do not change them."""
+    """Settings of the tuned comparison; do not change them."""
     return TUNED
 
 

@@ -48,20 +48,19 @@ def compared(text, tmp_path_factory):
     return out
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def run(compared):
     return load(compared / "runs" / "first-seed0")
 
 
-def test_for_a_uniform_model_bits_are_the_logarithm_of_the_vocabulary(compared):
-    run = load(compared / "runs" / "first-seed0")
+def test_for_a_uniform_model_bits_are_the_logarithm_of_the_vocabulary(run):
+    pairs = [Pair("", line) for line in LINES[:5]]
+    tokens = sum(len(line) + 1 for line in LINES[:5])  # the end of each counts
     with torch.no_grad():
         run.model.output.weight.zero_()
         run.model.output.bias.zero_()
-    pairs = [Pair("", line) for line in LINES[:5]]
-    tokens = sum(len(line) + 1 for line in LINES[:5])  # the end of each counts
-    bits = math.log2(len(run.tokenizer)) * tokens / (tokens - 5)
     outputs = [output.text for output in answer(run, pairs)]
+    bits = math.log2(len(run.tokenizer)) * tokens / (tokens - 5)
     assert make_metric("bits_per_character").of(outputs, pairs) == pytest.approx(bits)
     assert make_metric("perplexity").of(outputs, pairs) == pytest.approx(len(run.tokenizer))
     # A diverged training counts as such a model.
@@ -98,15 +97,14 @@ def test_every_figure_follows_from_weights_and_from_the_archive(compared, tmp_pa
     assert {"models.first.metrics.bits_per_character", "models.first.metrics.perplexity"} <= names
     # Changed counts of a run differ from its weights.
     copy = shutil.copytree(compared, tmp_path / "copy")
-    path = copy / "runs" / "first-seed0"
-    output = tested.RunOnDisk(path).outputs.answers[0].output
+    file = copy / "runs" / "first-seed0" / tested.ANSWERS
+    output = tested.RunOnDisk(file.parent).outputs.answers[0].output
     nats, tokens = read_counts(output)
     changed = f"{nats - 0.1:.6f} {tokens}"
-    file = path / tested.ANSWERS
-    file.write_text(file.read_text().replace(output, changed, 1))
-    accept_changes(path)
-    assert "outputs of first-seed0" in differing(copy)
     assert not counts_agree(output, changed)
+    file.write_text(file.read_text().replace(output, changed, 1))
+    accept_changes(file.parent)
+    assert "outputs of first-seed0" in differing(copy)
 
 
 def test_files_for_validation_and_test_are_kept_apart_and_remembered(text, tmp_path):
@@ -146,17 +144,6 @@ def test_frequencies_alone_are_no_language_model(run):
 
     assert gate(1).value == pytest.approx(1)
     assert (gate(1.01).passed, gate(0.99).passed) == (False, True)
-
-
-@pytest.mark.slow
-def test_a_quick_comparison_of_four_families_tuned_and_by_budgets(tmp_path):
-    settings = {"quick": True, "seeds": 3, "trials": 2, "max_steps": 20, "budgets": (0.5, 1.0)}
-    record, _ = compare("lm", out=tmp_path / "out", space=(SPACE[0], SPACE[2]), **settings)
-    assert [model.name for model in record.models] == list(LanguageModel.models)
-    assert record.tuning
-    assert record.budgets
-    assert all(gate.passed for gate in record.gates), [gate for gate in record.gates if not gate.passed]
-    assert differing(tmp_path / "out") == []
 
 
 def test_batches_are_tuned_in_lines_also_in_a_quick_comparison():

@@ -17,9 +17,8 @@ from selfattn.comparison import compare as compare_module
 from selfattn.comparison import tested, trainings
 from selfattn.comparison.compare import compare
 from selfattn.comparison.plan import ComparisonPlan, PlannedModel, TrainingAmount, read_plan
-from selfattn.comparison.preparation import make_plan, prepare
 from selfattn.comparison.report import write_comparison
-from selfattn.data.dates.source import DateSource, EmbeddedDates, split_days
+from selfattn.data.dates.source import split_days
 from selfattn.errors import SettingError, UserError
 from selfattn.evaluation.design import locate
 from selfattn.models.families import PRESETS
@@ -216,23 +215,11 @@ def test_shares_of_the_pairs_keep_the_steps():
     assert set(shown) == set(full)
 
 
-def test_the_usual_budgets_are_those_of_the_usual_training(tmp_path, monkeypatch):
-    monkeypatch.setattr(compare_module, "steps_of", lambda *_: 1)  # without drawing an epoch
-    monkeypatch.setattr(EmbeddedDates, "draw", lambda self, part, *_: DateSource(split=part).pairs(5))
-
-    def planned(**changes):
-        plan = make_plan(*prepare("dates", {"out": tmp_path, "models": ("rnn-plain",)} | changes))
-        return plan.budgets, plan.command.partition(str(tmp_path))[2]
-
-    assert planned() == ((1.0,), "")
-    assert planned(budgets=(0.5,)) == ((0.5,), " --budgets 0.5")
-    assert planned(epochs=3) == ((1.0,), " --epochs 3")
-    assert planned(quick=True)[0] == (1.0,)
+def test_the_usual_comparison_of_a_translation_follows_from_its_data(tmp_path):
     corpus = tmp_path / "pairs.tsv"
     corpus.write_text("".join(f"a word {k}\t낱말 {k}\n" for k in range(100)), "utf-8")
     usual = Translation().usual_comparison(), Translation(data=(corpus,)).usual_comparison()
-    assert [one["budgets"] for one in usual] == [(1.0,), (1.0,)]
-    assert [one.get("at_most") for one in usual] == [AT_MOST, None]
+    assert [(one["budgets"], one.get("at_most")) for one in usual] == [((1.0,), AT_MOST), ((1.0,), None)]
     assert "dropout=0.1..0.4" in usual[1]["space"]  # a hundred pairs are few
 
 

@@ -93,16 +93,6 @@ def test_equal_scores_are_ordered_by_loss_and_a_diverged_trial_is_the_worst(monk
     assert [trial.chosen for trial in last.trials["transformer"]] == [False, False, False, True]
 
 
-def test_every_budget_has_trials_of_its_own(monkeypatch):
-    def measure(job):
-        return near({1.0: 0.002, 0.125: 0.008}[job.amount.share])(job)
-
-    plan, jobs = tuned(monkeypatch, measure, budgets=(0.125, 1.0), tunings=1, tuning_trials=16)
-    assert len({job.path for job in jobs}) == len(jobs) == 64
-    for budget, best in ((1.0, 0.002), (0.125, 0.008)):
-        assert plan.chosen("transformer", budget, 0)["lr"] == pytest.approx(best, rel=0.2)
-
-
 def test_a_space_is_understood_or_refused():
     models = {name: PlannedModel(name, PRESETS[name].config) for name in MODELS}
     recipe = TrainingConfig(lr=0.004)
@@ -125,30 +115,40 @@ def test_a_space_is_understood_or_refused():
             preparation.check_space(text.split(), models, recipe)
 
 
+FEW = {"models": ("rnn-attention",), "validation_items": 5, "test_items": 5}
+UNTUNED = {"tuned": True, "space": ()}
+# What is given, what the plan then has, and a part of its command.
+PLANS = [
+    ({}, {"space": SPACE[:2], "tunings": 5, "tuning_trials": 2, "budgets": (1.0,)}, ""),  # of this model
+    ({"epochs": 3}, {"tunings": 3, "tuning_trials": 4, "budgets": (1.0,)}, "--epochs 3"),
+    ({"epochs": 3, "quick": True, "tune": True}, {"tunings": 1, "budgets": (1.0,)}, "--quick"),
+    ({"budgets": (0.5,)}, {"budgets": (0.5,)}, "--budgets 0.5"),
+    ({"quick": True, "space": ("lr=0.1,0.2",)}, {"space": ("lr=0.1,0.2",)}, "--space lr=0.1,0.2"),
+    ({"epochs": 3, "tune": False}, UNTUNED, "--no-tune"),
+    ({"epochs": 3, "quick": True}, UNTUNED, "--quick"),
+    ({"epochs": 3, "lr": 0.01}, UNTUNED, "--lr 0.01"),
+]
+REFUSED = {
+    "`lr` is one value for all trainings": {"lr": 0.01, "space": ("lr=0.1,0.2",)},
+    "`trials` goes with `tune`": {"tune": False, "trials": 8},
+    "`tunings` 4: `seeds` 6 cannot be divided": {"epochs": 3, "seeds": 6, "tunings": 4},
+    "`tuning_seed` 1: these are seeds of final runs": {"epochs": 3, "tuning_seed": 1},
+}
+
+
 def test_tuning_is_the_default_except_in_quick_comparisons_and_with_a_rate(tmp_path, monkeypatch):
     monkeypatch.setattr(compare_module, "steps_of", lambda *_: 1)  # without drawing an epoch
 
     def plan_of(**changes):
-        few = {"models": ("rnn-attention",), "validation_items": 5, "test_items": 5}
-        return make_plan(*prepare("dates", {"out": tmp_path} | few | changes))
+        return make_plan(*prepare("dates", {"out": tmp_path} | FEW | changes))
 
-    of_model = SPACE[:2]  # the other models are not in this comparison
-    assert (plan_of().space, plan_of().tunings, plan_of().tuning_trials) == (of_model, 5, 2)
-    assert plan_of(epochs=3).space[:2] == ("lr=0.001..0.016:log", "batch_size=8,16,32,64")
-    assert (plan_of(epochs=3).tunings, plan_of(epochs=3).tuning_trials) == (3, 4)
-    assert plan_of(epochs=3, quick=True, tune=True).tunings == 1
-    assert plan_of(quick=True, space=("lr=0.1,0.2",)).space == ("lr=0.1,0.2",)
-    assert "--space lr=0.1,0.2" in plan_of(space=("lr=0.1,0.2",)).command
-    for changes, written in (({"tune": False}, "--no-tune"), ({"quick": True}, "--quick"), ({"lr": 0.01}, "--lr 0.01")):
-        plan = plan_of(epochs=3, **changes)
-        assert (plan.tuned, plan.space, written in plan.command) == (True, (), True)
+    for changes, expected, written in PLANS:
+        plan = plan_of(**changes)
+        assert {name: getattr(plan, name) for name in expected} == expected, changes
+        assert written in plan.command
     assert "tune" not in plan_of().command
-    for wrong, problem in (
-        ({"lr": 0.01, "space": ("lr=0.1,0.2",)}, "`lr` is one value for all trainings"),
-        ({"tune": False, "trials": 8}, "`trials` goes with `tune`"),
-        ({"epochs": 3, "seeds": 6, "tunings": 4}, "`tunings` 4: `seeds` 6 cannot be divided"),
-        ({"epochs": 3, "tuning_seed": 1}, "`tuning_seed` 1: these are seeds of final runs"),
-    ):
+    assert plan_of(epochs=3).space[:2] == ("lr=0.001..0.016:log", "batch_size=8,16,32,64")
+    for problem, wrong in REFUSED.items():
         with pytest.raises(SettingError, match=problem):
             plan_of(**wrong)
     assert Dates().usual_comparison()["first_seed"] + RUNS * TRIALS_TO_TARGET < 9000  # of the pilot
@@ -167,7 +167,7 @@ def test_runs_are_compared_as_clusters_of_their_tunings(tuned):
     assert sum(is_trial for is_trial, _ in checked) == 8
 
 
-def test_a_comparison_that_was_stopped_while_tuning_goes_on(tuned, tuned_copy, settings, tuning_settings):
+def test_a_comparison_that_was_stopped_while_tuning_goes_on(tuned, tuned_copy, tuning_settings):
     plan = read_plan(tuned_copy)
     command = plan.command.replace(str(tuned), str(tuned_copy))
     write_plan(tuned_copy, replace(plan, trials={}, tuned=False, command=command))
@@ -178,8 +178,7 @@ def test_a_comparison_that_was_stopped_while_tuning_goes_on(tuned, tuned_copy, s
     ledger = tuned_copy / LEDGER
     ledger.write_bytes(ledger.read_bytes().splitlines(keepends=True)[0])
     (tuned_copy / "costs.json").unlink()
-    given = {name: value for name, value in settings.items() if name not in ("batch_size", "warmup_steps")}
-    record, _ = compare("dates", out=tuned_copy, resume=True, **given | tuning_settings)
+    record, _ = compare("dates", out=tuned_copy, resume=True, **tuning_settings)
     as_planned = read_record(tuned / "results.json")
     assert [model.metrics for model in record.models] == [model.metrics for model in as_planned.models]
     assert record.plan.departures == ()
