@@ -1,29 +1,28 @@
-"""Runs of claims: the search for learning rates, trials on disk, resumption, interruption, the page."""
+"""Runs of claims: the search for learning rates, trials on disk, resumption, the page; what `verify` judges again."""
 
 import json
 import os
 import random
+import runpy
 import signal
 import time
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from statistics import fmean
 
 import pytest
 from counted_claim import Counted, measure, page_texts
+from forging import edit
 
 from selfattn.claims.claim import Arm
 from selfattn.claims.page import document_of, write_pages
-from selfattn.claims.run import join_records, judge_claims, read_record
-from selfattn.codec import read
+from selfattn.claims.run import RECORD, join_records, judge_claims, read_record, verify_claims
+from selfattn.codec import read, write
 from selfattn.errors import SettingError, UserError
 from selfattn.registry import CLAIMS
 from selfattn.report.text import markdown_of
 from selfattn.results.claims import ClaimsRecord, Trial
-
-
-def tried(counted):
-    return [rate for seed, rate in counted.made if seed == 900]
 
 
 @pytest.mark.parametrize(
@@ -39,11 +38,10 @@ def tried(counted):
 def test_a_grid_widens_while_its_best_rate_is_at_its_edge(best, rates, chosen_rate, at_edge, counted, tmp_path):
     counted.best, counted.grid = best, tuple(rates[:3])
     (result,) = measure([counted], tmp_path).claims
-    assert tried(counted) == rates
-    assert [trial.rate for trial in result.tuning] == rates
     (rate,) = result.rates
     assert (rate.chosen, list(rate.tried), rate.at_edge) == (chosen_rate, rates, at_edge)
-    assert counted.made[len(rates) :] == [(seed, chosen_rate) for seed in range(1000, 1005)]
+    assert [trial.rate for trial in result.tuning] == rates
+    assert counted.made == [(900, rate) for rate in rates] + [(seed, chosen_rate) for seed in range(1000, 1005)]
     assert result.judgement.verdict == "holds"
 
 
@@ -58,8 +56,8 @@ def test_a_single_rate_and_a_quick_run_need_no_search(counted, tmp_path, quick, 
 def test_a_rate_whose_training_fails_is_the_worst(counted, tmp_path, capsys):
     counted.best, counted.too_high = 99.0, 0.5
     (result,) = measure([counted], tmp_path).claims
-    assert tried(counted) == [0.1, 0.2, 0.4, 0.8]
-    assert (result.rates[0].chosen, result.rates[0].at_edge) == (0.4, False)
+    (rate,) = result.rates
+    assert (rate.tried, rate.chosen, rate.at_edge) == ((0.1, 0.2, 0.4, 0.8), 0.4, False)
     assert result.failed == ("counted.a-tuning-lr0.8: diverged",)
     assert result.judgement is not None
     assert "counted.a-tuning-lr0.8: failed: diverged" in capsys.readouterr().err
@@ -71,9 +69,8 @@ def test_a_claim_all_of_whose_rates_fail_has_no_verdict(reason, counted, tmp_pat
     if reason != "diverged":
         monkeypatch.setattr(Counted, "measure", lambda *_, **__: {"figure": 1.0})
     (result,) = measure([counted], tmp_path).claims
-    assert result.judgement is None
+    assert (result.judgement, result.trials) == (None, ())
     assert result.failed[0] == f"counted.a-tuning-lr0.1: {reason}"
-    assert result.trials == ()
 
 
 def test_a_run_is_resumed(counted, tmp_path):
@@ -195,10 +192,10 @@ def test_the_page_is_made_of_the_record_alone(counted, tmp_path):
     for suffix in ("json", "html", "md"):
         assert (tmp_path / f"a/claims.{suffix}").read_bytes() == (tmp_path / f"b/claims.{suffix}").read_bytes()
     (result,) = record.claims
-    assert "- x: 0.2\n" in markdown_of(document_of(record), "en")
-    trials = (*result.trials, *(replace(trial, seed=trial.seed + 50, rate=0.4) for trial in result.trials))
-    both = replace(record, claims=(replace(result, trials=trials),))  # with a rate that another block used
-    assert "- x: 0.2, 0.4\n" in markdown_of(document_of(both), "en")
+    another = tuple(replace(trial, seed=trial.seed + 50, rate=0.4) for trial in result.trials)  # a block of its own
+    for trials, rates in ((result.trials, "0.2"), ((*result.trials, *another), "0.2, 0.4")):
+        shown = replace(record, claims=(replace(result, trials=trials),))
+        assert f"- x: {rates}\n" in markdown_of(document_of(shown), "en")
 
 
 def test_a_verdict_pools_the_first_run_and_its_replication(counted, tmp_path):
@@ -215,12 +212,11 @@ def test_a_verdict_pools_the_first_run_and_its_replication(counted, tmp_path):
         join_records([first, first])
     with pytest.raises(SettingError, match="seed 900 chooses learning rates"):
         measure([counted], tmp_path / "c", first_seed=898)
-    (result,) = second.claims
-    trials = tuple(replace(trial, figures={**trial.figures, "figure": -3.0}) for trial in result.trials)
-    joined = join_records([first, replace(second, claims=(replace(result, trials=trials),))])
+    failed = second.claims[0]
+    trials = tuple(replace(trial, figures={**trial.figures, "figure": -3.0}) for trial in failed.trials)
+    joined = join_records([first, replace(second, claims=(replace(failed, trials=trials),))])
     (result,) = joined.claims
-    assert result.judgement.verdict == "not shown"
-    assert result.replications == ("holds", "does not hold")
+    assert (result.judgement.verdict, result.replications) == ("not shown", ("holds", "does not hold"))
     page = markdown_of(document_of(joined), "en")
     assert "each by itself: ✓ holds; ✗ does not hold" in page
     assert "### ○ not shown (all runs pooled; most runs alone differ)" in page  # neither alone says so
@@ -234,3 +230,58 @@ def test_an_arm_that_has_not_learned_gives_no_verdict(counted, tmp_path, monkeyp
         monkeypatch.setattr(Counted, "learned", {"a": ("figure", least)})
         assert judge_claims(record).claims[0].judgement.verdict == verdict
     assert "positive control" in markdown_of(document_of(judge_claims(record)), "en")
+
+
+# Judged again, and held against trials, plan and ledger
+
+
+PUBLISHED = Path(__file__).resolve().parents[2] / "docs" / "results" / "claims"
+
+
+def differing(place):
+    return {finding.name for finding in verify_claims(place) if finding.differences}
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (lambda record, first: first["judgement"].update(verdict="does not hold"), {"claim counted"}),
+        (lambda record, first: first["trials"][0]["figures"].update(figure=2), {"claim counted", "trials of counted"}),
+        (lambda record, first: first.update(seeds=[1000]), {"claim counted", "plan.seal"}),
+        (lambda record, first: first["rates"][0].update(chosen=0.1), {"claim counted"}),
+        (lambda record, first: record.update(quick=True), {"plan.seal"}),
+    ],
+    ids=["verdict", "figure", "seeds", "rate", "quick"],
+)
+def test_an_edited_record_differs(change, expected, counted, tmp_path):
+    write(tmp_path / RECORD, measure([counted], tmp_path), checksum=True)
+    assert differing(tmp_path) == {}
+    edit(tmp_path / RECORD, lambda record: change(record, record["claims"][0]))
+    assert expected <= differing(tmp_path)
+
+
+def test_an_edited_trial_is_missed_in_the_ledger(counted, tmp_path, cli):
+    write(tmp_path / RECORD, measure([counted], tmp_path), checksum=True)
+    assert "all agree" in cli("verify", tmp_path).out
+    edit(next((tmp_path / "trials").glob("*-seed1000.json")), lambda trial: trial.update(seconds=0.5))
+    assert differing(tmp_path) == {"trials of counted", "ledger"}
+    assert cli("verify", tmp_path).code == 1
+    assert "have no test pairs" in cli("verify", tmp_path, "--items", 5).refusal()
+
+
+def test_the_published_record_is_a_full_run_with_verdicts_by_the_rules_and_pages_are_made_of_it():
+    assert differing(PUBLISHED / RECORD) == set()
+    record = read_record(PUBLISHED)
+    assert not record.quick
+    names = [result.name for result in record.claims]
+    assert names == [name for name in CLAIMS if name in names]
+    page = (PUBLISHED.parents[1] / "claims.md").read_text("utf-8")
+    for name in CLAIMS:
+        assert name in names or ("Not run yet with today's code" in page and name in page.split("5 seeds each")[0])
+    assert all(result.judgement or result.failed for result in record.claims)
+    for is_quick in (True, False):
+        text = markdown_of(document_of(replace(record, quick=is_quick)), "en")
+        assert ("What the results say" in text) == (not is_quick)
+    made = runpy.run_path(str(PUBLISHED / "write.py"))["pages"](record)
+    for path, text in made.items():
+        assert path.read_text("utf-8") == text, f"{path}: make it again: python docs/results/claims/write.py"

@@ -63,23 +63,18 @@ def gone(name):
     return lambda place: shutil.rmtree(place / name) if (place / name).is_dir() else (place / name).unlink()
 
 
-def make_right(line):
-    line["output"] = line["target"]
+def each(*forgeries):
+    return lambda place: [forge(place) for forge in forgeries]
 
 
-def with_another_recipe_and_test(place):
-    recipe = read_plan(place).seal.decides["recipe"]
-    reseal(place, {"recipe": {**recipe, "lr": 0.5}, "test": {"items": 20, "sha256": "0"}})
+def replan(change):
+    """Change the plan to values that are made from it."""
+    return lambda place: change_plan(place, **change(read_plan(place)))
 
 
 def planned_in(year, **changes):
     created = f"{year}-01-01T00:00:00+00:00"
     return lambda place: change_plan(place, seal=replace(read_plan(place).seal, created=created), **changes)
-
-
-def with_other_values_in_the_plan(place):
-    matching = replace(read_plan(place).matching, limit=10.0, allowed_apart=False)
-    change_plan(place, budgets=(1.0,), margin=2.0, pilot=True, matching=matching, seeds=1)
 
 
 def with_a_clock_that_went_back(place):
@@ -97,28 +92,11 @@ def with_lines(change):
     return forge
 
 
-def without_a_run(lines):
-    return [line for line in lines if f'"{RUN}"' not in line]
-
-
 def with_an_edited_line(lines):
     entry = json.loads(lines[3])
     del entry["checksum"]
     edited = line_of(entry | {"when": "2100-01-01T00:00:00+00:00"}, checksum=True)
     return [*lines[:3], edited, *lines[4:]]
-
-
-with_quick_steps = edited(COSTS, lambda values: values["models"]["rnn-plain"].update(step_seconds=1e-6))
-
-
-def with_passed_gates_and_quick_steps(place):
-    edited(f"runs/{RUN}/{RESULT}", lambda values: [gate.update(passed=True) for gate in values["gates"]])(place)
-    with_quick_steps(place)
-
-
-def with_times_taken_until_they_suit(place):
-    with_quick_steps(place)
-    seal_step(place, COSTS, "", plan=read_plan(place).seal.sha256, digest=digest_of_costs(place))
 
 
 def with_tags_and_a_failure(place):
@@ -129,27 +107,44 @@ def with_tags_and_a_failure(place):
     write_ledger(place)
 
 
+with_right_outputs = edited(f"runs/{OTHER}/{ANSWERS}", lambda line: line.update(output=line["target"]))
+with_passed_gates = edited(
+    f"runs/{RUN}/{RESULT}", lambda values: [gate.update(passed=True) for gate in values["gates"]]
+)
+with_quick_steps = edited(COSTS, lambda values: values["models"]["rnn-plain"].update(step_seconds=1e-6))
 # What each makes of a comparison over two budgets, and all that is told of it.
 FORGED = {
     "plan": (
-        with_other_values_in_the_plan,
+        replan(lambda plan: {"budgets": (1.0,), "margin": 2.0, "pilot": True, "seeds": 1, "matching":
+                             replace(plan.matching, limit=10.0, allowed_apart=False)}),
         {"plan": ["budgets", "margin", "pilot", "matching", "seeds"], "missing": [*EIGHT[4:], *OF_SEED_6[:2]]},
     ),
     "fewer": (lambda place: reseal(place, {"seeds": 1}, seeds=1), {"plan": ["ledger", *EIGHT], "missing": OF_SEED_6}),
-    "recipe": (with_another_recipe_and_test, {"plan": ["ledger", *EIGHT], "settings": EIGHT, "test": [RUN]}),
+    "recipe": (
+        lambda place: reseal(place, {"recipe": {**read_plan(place).seal.decides["recipe"], "lr": 0.5},
+                                     "test": {"items": 20, "sha256": "0"}}),
+        {"plan": ["ledger", *EIGHT], "settings": EIGHT, "test": [RUN]},
+    ),
     "earlier": (planned_in(2000, command="selfattn compare dates"), {"plan": ["command", "created"]}),
     "later": (planned_in(2100), {"plan": ["created"], "before": EIGHT}),
     "clock": (with_a_clock_that_went_back, {}),
     "edited line": (with_lines(with_an_edited_line), {"ledger": [LEDGER]}),
     "exchanged lines": (with_lines(lambda lines: [*lines[:3], lines[4], lines[3], *lines[5:]]), {"ledger": [LEDGER]}),
     "no first line": (with_lines(lambda lines: lines[1:]), {"ledger": [LEDGER]}),
-    "no line of a run": (with_lines(without_a_run), {"ledger": [LEDGER], "unrecorded": [RUN]}),
+    "no line of a run": (
+        with_lines(lambda lines: [line for line in lines if f'"{RUN}"' not in line]),
+        {"ledger": [LEDGER], "unrecorded": [RUN]},
+    ),
     "no ledger": (gone(LEDGER), {"ledger": [LEDGER], "unrecorded": EIGHT, "costs": [COSTS]}),
-    "gates and times": (with_passed_gates_and_quick_steps, {"unrecorded": [RUN], "costs": [COSTS]}),
-    "times": (with_times_taken_until_they_suit, {"costs": [COSTS]}),
-    "right outputs": (edited(f"runs/{OTHER}/{ANSWERS}", make_right), {"unrecorded": [OTHER]}),
+    "gates and times": (each(with_passed_gates, with_quick_steps), {"unrecorded": [RUN], "costs": [COSTS]}),
+    "times until they suit": (
+        each(with_quick_steps, lambda place: seal_step(
+            place, COSTS, "", plan=read_plan(place).seal.sha256, digest=digest_of_costs(place))),
+        {"costs": [COSTS]},
+    ),
+    "right outputs": (with_right_outputs, {"unrecorded": [OTHER]}),
     "tags and a failure": (with_tags_and_a_failure, {"test": EIGHT}),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", FORGED)
@@ -174,22 +169,18 @@ with_a_better_trial = edited(f"tuning/{TRIAL}/{METRICS}", lambda line: line.upda
 
 def with_a_better_trial_in_plan_and_ledger(place):
     with_a_better_trial(place)
-    plan = read_plan(place)
-    trials = tuple(
-        replace(trial, valid=1.0 if trial.seed == 10_001 else trial.valid, chosen=trial.seed == 10_001)
-        if trial.tuning == 0 else trial
-        for trial in plan.trials["rnn-attention"]
-    )  # fmt: skip
-    change_plan(place, trials={**plan.trials, "rnn-attention": trials})
-    digest = digest_of_trials(read_plan(place), place)
+    plan, name = read_plan(place), "rnn-attention"
+    worse, better, *others = plan.trials[name]
+    assert (better.seed, better.tuning) == (10_001, 0)
+    chosen = (replace(worse, chosen=False), replace(better, valid=1.0, chosen=True), *others)
+    plan = change_plan(place, trials={**plan.trials, name: chosen})
+    digest = digest_of_trials(plan, place)
     entries = [replace(entry, answers=digest) if entry.sealed == TUNING else entry for entry in read_ledger(place)[1:]]
     write_ledger(place, entries)
 
 
-def with_other_choices(place):
-    plan = read_plan(place)
-    turned = {name: tuple(replace(t, chosen=not t.chosen) for t in trials) for name, trials in plan.trials.items()}
-    change_plan(place, trials=turned)
+def with_other_choices(plan):
+    return {"trials": {m: tuple(replace(t, chosen=not t.chosen) for t in trials) for m, trials in plan.trials.items()}}
 
 
 def with_the_tuning_behind_the_tests(place):
@@ -225,7 +216,7 @@ def with_trials_and_runs_exchanged(place):
 TUNED = {
     "trial": (with_a_better_trial, {"tuning": {"plan.json", "tuning"}}),
     "trial, plan, ledger": (with_a_better_trial_in_plan_and_ledger, {}),
-    "choices": (with_other_choices, {"tuning": {"plan.json"}, "settings": {RUN}}),
+    "choices": (replan(with_other_choices), {"tuning": {"plan.json"}, "settings": {RUN}}),
     "order": (with_the_tuning_behind_the_tests, {"tuning": {LEDGER}}),
     "no plan": (chained_without_the_plan, {"ledger": {LEDGER}}),
     "exchanged": (
@@ -252,11 +243,6 @@ def test_a_forged_tuning_is_not_as_planned(name, tuned_copy):
 
 
 # What cannot be compared is said in a line
-
-
-def with_the_same_run_twice(place):
-    shutil.rmtree(place / "runs" / "rnn-plain-seed6")
-    shutil.copytree(place / "runs" / RUN, place / "runs" / "rnn-plain-seed6")
 
 
 def cut_to_two_answers(place):
@@ -311,7 +297,8 @@ def test_a_comparison_with_something_missing_or_wrong_has_no_report(forge, messa
 
 
 def test_a_run_stands_in_its_own_place(tuned_copy, cli):
-    with_the_same_run_twice(tuned_copy)
+    gone("runs/rnn-plain-seed6")(tuned_copy)
+    shutil.copytree(tuned_copy / "runs" / RUN, tuned_copy / "runs" / "rnn-plain-seed6")
     for command in (("verify", tuned_copy), ("report", tuned_copy, "--out", tuned_copy.parent / "report")):
         assert "rnn-plain: seeds [5, 5] have the settings of tunings [0, 0]" in cli(*command).refusal()
 
@@ -367,8 +354,8 @@ def test_what_is_packed_is_that_of_the_runs_and_of_the_ledger(copy, tmp_path):
     assert all(len(entry.outputs) == 64 for entry in read_ledger(copy) if entry.run)
     shutil.copy(copy / RESULTS, tmp_path)
     with pytest.raises(UserError, match=r"test\.jsonl: was changed or damaged"):
-        differing_with(lambda folder: edit(folder / "runs" / OTHER / ANSWERS, make_right))
-    assert "plan" in differing_with(edited(f"runs/{OTHER}/{ANSWERS}", make_right))
+        differing_with(lambda folder: edit(folder / "runs" / OTHER / ANSWERS, lambda line: line.update(output="x")))
+    assert "plan" in differing_with(with_right_outputs)
     sha256 = pack_again(copy / PACKED, exchanged, copy / PACKED)
     assert differing(copy) == [PACKED]
     edit(copy / RESULTS, lambda values: values.update(outputs_sha256=sha256))
