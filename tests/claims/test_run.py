@@ -255,7 +255,7 @@ def differing(place):
 )
 def test_an_edited_record_differs(change, expected, counted, tmp_path):
     write(tmp_path / RECORD, measure([counted], tmp_path), checksum=True)
-    assert differing(tmp_path) == {}
+    assert differing(tmp_path) == set()
     edit(tmp_path / RECORD, lambda record: change(record, record["claims"][0]))
     assert expected <= differing(tmp_path)
 

@@ -118,23 +118,19 @@ def test_every_name_with_a_text_is_given_by_the_code():
     assert sorted(names - composed - literals(PACKAGE.rglob("*.py")) - set(PRESETS)) == []
 
 
-def test_every_key_of_the_page_of_claims_stands_in_the_code_as_it_is():
-    claims = PACKAGE / "claims"
-    words = read_words(claims / "words", "page")[SOURCE]
-    composed_keys = expanded(COMPOSED_OF_CLAIMS)
-    assert composed_keys <= set(words)
-    named = literals([claims / "page.py", claims / "run.py", PACKAGE / "cli" / "claims.py"])
-    assert sorted(set(words) - named - composed_keys) == []
-
-
-def test_every_key_of_the_demo_page_stands_in_the_code_as_it_is_and_every_key_in_the_code_has_a_text():
-    demo = PACKAGE / "demo"
-    words = read_words(demo / "words", "page")[SOURCE]
+def test_every_key_of_the_pages_of_claims_and_demo_stands_in_the_code_as_it_is():
+    """And every key in the code of the demo page has a text."""
+    claims, demo = PACKAGE / "claims", PACKAGE / "demo"
     places = [demo / "templates" / "page.js", demo / "templates" / "page.html.j2", demo / "page.py"]
-    assert sorted(set(words) - literals(places)) == []
-    code = "\n".join(place.read_text(encoding="utf-8") for place in places)
-    requested = set(re.findall(r'(?:say|named)\("([\w.]+)"', code)) | set(re.findall(r'data-w="([\w.]+)"', code))
-    assert requested <= set(words)
+    of_claims = [claims / "page.py", claims / "run.py", PACKAGE / "cli" / "claims.py"]
+    for folder, code, composed_keys in ((claims, of_claims, expanded(COMPOSED_OF_CLAIMS)), (demo, places, set())):
+        words = set(read_words(folder / "words", "page")[SOURCE])
+        assert composed_keys <= words
+        assert sorted(words - literals(code) - composed_keys) == []
+    requested = re.findall(
+        r'(?:(?:say|named)\(|data-w=)"([\w.]+)"', "\n".join(path.read_text("utf-8") for path in places)
+    )
+    assert set(requested) <= words
 
 
 # Keys that a word of a record ends, with the words that can stand there.
@@ -192,12 +188,6 @@ def test_every_key_that_is_composed_is_listed():
         assert re.findall(r'say\(`|say\("[^"]*"\s*\+|words\[[^]]*\]\["', script) == [], path
 
 
-def test_a_count_of_one_has_its_noun_in_the_singular():
-    said = {count: message("evaluate.cut", count=count).say("en").partition(" cut")[0] for count in ("0", "1", "1,001")}
-    assert said == {"0": "0 outputs", "1": "1 output", "1,001": "1,001 outputs"}
-    assert message("more", count=1).say("ko") == message("more", count=2).say("ko").replace("2", "1")
-
-
 @pytest.mark.parametrize("task", ["dates", "translation", "lm"])
 def test_tasks_bring_words_of_their_own(task):
     found = read_words(PACKAGE / "tasks" / "words", task)
@@ -213,6 +203,9 @@ def test_words_of_a_record_go_before_the_catalogue_and_english_stands_in():
     assert phrase(en="Calibration").say("ko") == "Calibration"
     with pytest.raises(KeyError, match="no such key"):
         message("no such key").say("en")
+    for count, noun in (("0", "outputs"), ("1", "output"), ("1,001", "outputs")):
+        assert message("evaluate.cut", count=count).say("en").startswith(f"{count} {noun} cut")
+    assert message("more", count=1).say("ko") == message("more", count=2).say("ko").replace("2", "1")
 
 
 def test_korean_writes_no_space_before_a_percent_sign():
@@ -225,27 +218,21 @@ def test_korean_writes_no_space_before_a_percent_sign():
 
 
 @pytest.mark.parametrize("name", ["dates", "rich", "translation"])
-def test_every_percentage_of_a_korean_report_has_no_space_and_of_an_english_one_has(name):
+def test_every_percentage_of_a_korean_report_has_no_space_and_no_break_before_a_particle(name):
     record = report_records.read(name)
     screens = {}
     for lang in LANGS:
         charts = [block for block, _ in _blocks(record) if isinstance(block, Chart)]
         pictures = [chart_svg(chart, Signs([]), lang) for chart in charts]
-        page = html_of(document(record), lang)
-        shown, data = page.split('<script type="application/json" id="data">')
+        shown, data = html_of(document(record), lang).split('<script type="application/json" id="data">')
         places = [text[LANGS.index(lang)] for text in json.loads(data.split("</script>")[0])["texts"]]
         texts = markdown_of(document(record), lang), report_records.printed(record, lang)
         screens[lang] = "\n".join([*texts, *pictures, shown, *places])
     spaced = r"\d[ \u00a0]%"
     assert re.search(spaced, screens["en"])
     assert re.findall(spaced, screens["ko"]) == []
-
-
-def test_a_korean_line_does_not_break_between_a_sign_and_its_particle():
-    page = html_of(document(report_records.read("rich")), "ko")
-    texts = [text[LANGS.index("ko")] for text in json.loads(page.split('id="data">')[1].split("</script>")[0])["texts"]]
-    assert any("%\u2060" in text for text in texts)
-    assert [text for text in texts if re.search(r"[%)\]”’][가-힣]", text)] == []
+    assert any("%\u2060" in text for text in places)
+    assert [text for text in places if re.search(r"[%)\]”’][가-힣]", text)] == []
 
 
 def test_a_long_text_in_a_table_has_a_line_of_its_own_on_a_phone():
