@@ -376,11 +376,10 @@ def test_the_worked_example_is_right_on_paper():
         "d_value": "1/6 1/4, 1/3 1/2, 1/2 1/4", "d_scores": "2/3 -8/3 2, -9/4 3/2 3/4", "d_query": "-8/3 2, 3/2 3/4",
     }  # fmt: skip
     for name, rows in by_paper.items():
-        for i, row in enumerate(rows.split(", ")):
-            for j, value in enumerate(row.split()):
-                assert figures[f"{name}.{i}.{j}"] == pytest.approx(float(Fraction(value)), abs=1e-12), (name, i, j)
-    assert figures["d_key.2.0"] == pytest.approx(2.75 * log(2))
-    assert figures["d_key.2.1"] == pytest.approx(2 * log(3))
+        expected = [[float(Fraction(value)) for value in row.split()] for row in rows.split(", ")]
+        found = [[figures[f"{name}.{i}.{j}"] for j in range(len(row))] for i, row in enumerate(expected)]
+        assert found == [pytest.approx(row, abs=1e-12) for row in expected], name
+    assert (figures["d_key.2.0"], figures["d_key.2.1"]) == pytest.approx((2.75 * log(2), 2 * log(3)))
 
 
 def test_gradients_by_hand_are_those_of_autograd():

@@ -213,9 +213,6 @@ def test_the_answer_says_what_the_numbers_carry(finished, test, words):
     assert "Until 90 % of unseen items are right" in text
     for forbidden in ("stuck", "where it trains", "mean run"):
         assert forbidden not in text
-
-
-def test_a_model_of_which_some_runs_arrive_has_reached_the_target_in_some(finished):
     some = {"rnn-attention": (5200, 5600, None, None, None), "transformer": (None,) * 5}
     shown = described(finished[1], some, ratio(1.0, "unknown", 1.0, "not told apart", 0.3, None))
     assert "in more than half of its runs" in first_screen(shown)

@@ -39,31 +39,25 @@ def out(finished, tmp_path):
 
 
 def test_a_comparison_is_decoded_again_and_every_figure_agrees(finished, cli):
-    done = cli("verify", finished).success()
-    lines = done.out.splitlines()
-    assert "agrees   outputs of rnn-attention-seed6-budget0.25" in lines
-    assert "agrees   models.rnn-plain.metrics.exact_match" in lines
-    assert "agrees   budgets.cells.0.25" in lines
+    lines = cli("verify", finished).success().out.splitlines()
+    for name in (
+        "outputs of rnn-attention-seed6-budget0.25",
+        "models.rnn-plain.metrics.exact_match",
+        "budgets.cells.0.25",
+    ):
+        assert f"agrees   {name}" in lines
     assert lines[-1].endswith("all agree")
 
 
 def test_a_published_report_is_scored_again_from_its_archive(out, cli):
-    assert differing(out) == []
     names = {finding.name for finding in verify(out)}
-    assert "pairs.rnn-plain rnn-attention exact_match" in names
-    assert {f"models.rnn-plain.{name}" for name in ("curves", "cost")} <= names
+    assert {"pairs.rnn-plain rnn-attention exact_match", "models.rnn-plain.curves", "models.rnn-plain.cost"} <= names
     for name in (RESULTS, PACKED):
         (out / name).rename(out / name.replace("results", "dates").replace("packed", "dates-packed"))
     assert differing(out / "dates.json") == []
-    values = json.loads((out / "dates.json").read_text())
-    values["models"][0]["metrics"]["character_error_rate"]["runs"][1] += 0.01
-    values["budgets"]["cells"][0]["difference"]["high"] += 0.01
-    values["pairs"][0]["p"] = 0.04
-    (out / "dates.json").write_text(json.dumps(values))
-    metric, pair = "models.rnn-plain.metrics.character_error_rate", "pairs.rnn-plain rnn-attention exact_match"
-    assert sorted(differing(out / "dates.json")) == ["budgets.cells.0.25", metric, pair]
+    edit(out / "dates.json", lambda values: values["pairs"][0].update(p=0.04))
     done = cli("verify", out / "dates.json")
-    assert (done.code, done.out.splitlines()[-1].endswith("not equal: 3 figures")) == (1, True)
+    assert (done.code, done.out.splitlines()[-1].endswith("not equal: 1 figure")) == (1, True)
 
 
 def test_what_cannot_be_verified_is_bad_input(finished, out, cli):
@@ -242,16 +236,15 @@ def test_a_record_of_judged_outputs_takes_nothing_more(change, judged, tmp_path,
     assert "DIFFERS" in done.out
 
 
-def test_files_of_outputs_are_read_again_where_they_are(judged, tmp_path):
+def test_files_of_outputs_are_read_again_where_they_are(judged):
     assert differing(judged / "out") == []
     changes = {"b2.txt": "".join(f"{text}\n" for text in ["wrong", *RIGHT[1:]]), "train.txt": "a 1 b\n"}
-    before = {name: (judged / name).read_text() for name in changes}
+    before = {name: (judged / name).read_text() for name in (*changes, "a1.txt")}
     for name, text in changes.items():
         (judged / name).write_text(text)
-    (judged / "a1.txt").rename(tmp_path / "a1.txt")  # no file, nothing to compare
+    (judged / "a1.txt").unlink()  # no file, nothing to compare
     lines = [finding.line for finding in verify(judged / "out") if finding.differences]
     for name, text in before.items():
         (judged / name).write_text(text)
-    (tmp_path / "a1.txt").rename(judged / "a1.txt")
     assert lines[0] == f"DIFFERS  lines of {judged / 'b2.txt'}: not as packed: 5 lines"
     assert [line.partition(":")[0] for line in lines[1:]] == [f"DIFFERS  words of {judged / 'train.txt'}"]

@@ -40,6 +40,7 @@ class Number:
 
 class Writer(Runner[Number]):
     def __init__(self, out, jobs=1):
+        out.mkdir(exist_ok=True)
         self.workers = Workers(out, jobs)
 
     def is_done(self, trial):
@@ -80,21 +81,17 @@ def pool(monkeypatch, breaks, begun=()):
     return calls
 
 
-def test_a_worker_that_is_killed_before_its_first_trial_is_replaced(tmp_path, monkeypatch):
+def test_a_worker_that_is_killed_is_replaced_and_a_trial_that_kills_its_process_fails(tmp_path, monkeypatch, capsys):
     labels = [trial.label for trial in NUMBERS]
-    calls = pool(monkeypatch, breaks=2)
-    assert run_all(Writer(tmp_path, jobs=2), NUMBERS) == {}
+    calls = pool(monkeypatch, breaks=2)  # before their first trial
+    assert run_all(Writer(tmp_path / "early", jobs=2), NUMBERS) == {}
     assert calls == [labels] * 3
     pool(monkeypatch, breaks=99)
     with pytest.raises(UserError, match=r"`jobs`: cannot be sent out \(SIGKILL\(-9\)\)"):
         run_all(Writer(tmp_path / "never", jobs=2), NUMBERS)
-
-
-def test_a_trial_that_kills_its_process_is_tried_alone_and_fails(tmp_path, monkeypatch, capsys):
-    labels = [trial.label for trial in NUMBERS]
     calls = pool(monkeypatch, breaks=3, begun=labels[:1])
-    assert run_all(Writer(tmp_path, jobs=2), NUMBERS) == {}
-    assert calls == [labels, labels, labels[1:], labels[1:], labels[:1]]
+    assert run_all(Writer(tmp_path / "begun", jobs=2), NUMBERS) == {}
+    assert calls == [labels, labels, labels[1:], labels[1:], labels[:1]]  # the trial is tried alone
     assert f"{labels[0]}: stopped when a process died (SIGKILL(-9))" in capsys.readouterr().err
 
 
@@ -111,8 +108,7 @@ class WithModel(Number):
     config: object = None
 
 
-def test_a_trial_with_parts_of_a_plugin_is_read_where_no_plugin_is_loaded_yet(tmp_path, monkeypatch):
-    Logs(tmp_path).path.mkdir()
+def test_a_trial_with_parts_of_a_plugin_is_read_where_no_plugin_is_loaded_yet(tmp_path, logs, monkeypatch):
     sent = []
     monkeypatch.setattr(queue, "Parallel", lambda **_: lambda calls: sent.append(cloudpickle.dumps(calls)))
     with isolated_registries():
@@ -125,9 +121,8 @@ def test_a_trial_with_parts_of_a_plugin_is_read_where_no_plugin_is_loaded_yet(tm
     assert (tmp_path / "number-seed7").exists()
 
 
-def test_a_worker_without_its_parent_begins_no_trial(tmp_path):
+def test_a_worker_without_its_parent_begins_no_trial(tmp_path, logs):
     """The program may be killed while its workers still start."""
-    Logs(tmp_path).path.mkdir()
     parcel, trial = queue.pack(Writer(tmp_path)), NUMBERS[0]
     for parent, begins in ((os.getpid(), False), (os.getppid(), True)):
         queue._run_in_worker(parcel, trial.label, cloudpickle.dumps(trial), str(tmp_path), "", parent)
@@ -199,16 +194,15 @@ def wait_for(words, said):
     assert words in said.getvalue()
 
 
-def begun(out):
-    logs = Logs(out)
-    logs.path.mkdir(parents=True)
-    return logs
+@pytest.fixture
+def logs(tmp_path):
+    (tmp_path / "logs").mkdir()
+    return Logs(tmp_path)
 
 
-def test_the_bar_of_a_terminal(tmp_path):
-    logs, said = begun(tmp_path), StringIO()
-    console = Console(file=said, force_terminal=True, width=100, highlight=False)
-    with Display(logs, LABELS, console):
+def test_the_bar_of_a_terminal(logs):
+    said = StringIO()
+    with Display(logs, LABELS, Console(file=said, force_terminal=True, width=100, highlight=False)):
         write(logs.file(LABELS[0]), Progress(7, step=30, steps=40))
         wait_for("0 of 2 done", said)
         logs.log(LABELS[0]).write_text(f"a note\n{LABELS[0]} 1/2  loss 2\n{LABELS[0]} 2/2  loss 1\n")
@@ -219,9 +213,9 @@ def test_the_bar_of_a_terminal(tmp_path):
     assert f"{LABELS[0]} 1/2" not in said.getvalue()  # stays in the log
 
 
-def test_lines_where_there_is_no_terminal(tmp_path, monkeypatch):
+def test_lines_where_there_is_no_terminal(logs, monkeypatch):
     monkeypatch.setattr(progress, "EVERY", 0.0)
-    logs, said = begun(tmp_path), StringIO()
+    said = StringIO()
     with Display(logs, (*LABELS, "a-seed1"), Console(file=said, highlight=False)):
         wait_for("trials: 0 of 3 done\n", said)
         write(logs.file(LABELS[0]), Progress(7, step=300, steps=4000))
