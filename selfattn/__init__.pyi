@@ -31,8 +31,8 @@ from selfattn.registry import load_plugin as load_plugin
 from selfattn.registry import register as register
 from selfattn.runs.attention_view import AttentionView as AttentionView
 from selfattn.runs.load import load as load
-from selfattn.runs.options import TrainOptions as TrainOptions
 from selfattn.runs.run import Run as Run
+from selfattn.runs.train import TrainOptions as TrainOptions
 from selfattn.runs.train import train as train
 from selfattn.training.config import TrainingConfig as TrainingConfig
 from selfattn.training.observer import EpochReport as EpochReport

@@ -214,8 +214,8 @@ def _checked_settings(commands: App, words: Sequence[str]) -> dict[str, Any]:
         UserError: one of them is out of range, or has no effect beside another.
     """
     from selfattn.comparison.options import CompareOptions
-    from selfattn.runs.options import TrainOptions
     from selfattn.runs.task import make_task, task_class
+    from selfattn.runs.train import TrainOptions
     from selfattn.training.config import TrainingConfig
 
     _, bound, _ = commands.parse_args(words)

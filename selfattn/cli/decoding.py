@@ -6,18 +6,17 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from selfattn.cli.options import Device, Files, Names, Numbers, check_language, command
+from selfattn.cli.options import Device, Files, Names, Numbers, check_given, check_language, command
 from selfattn.codec import encode
 from selfattn.console import counting_steps
 from selfattn.decoding.options import DecodingOptions
 from selfattn.errors import UserError, all_visible, say, visible
 from selfattn.ownership import check_ours
-from selfattn.settings import check_conditions, needs
+from selfattn.settings import needs
 from selfattn.words.messages import SOURCE, Lang
 
 if TYPE_CHECKING:
@@ -173,10 +172,9 @@ def align(
 
     if bool(data) == (gold is not None):
         raise UserError("align: give --data to write links, or --gold to measure errors")
-    options: dict[str, Any] = {"data": data, "columns": columns, "encoding": encoding, "words": words, "shift": shift}
-    options |= {"layer": layer != -1, "head": head is not None}
-    options |= {"gold": gold, "sentences": sentences, "base": base is not None}
-    check_conditions([name for name in options if options[name]], SimpleNamespace(**options), _ALIGN)
+    given: dict[str, Any] = {"data": data, "columns": columns, "encoding": encoding, "words": words, "shift": shift}
+    given |= {"layer": layer != -1, "head": head is not None}
+    check_given(_ALIGN, **given, gold=gold, sentences=sentences, base=base is not None)
     from selfattn.runs.start import open_model
 
     loaded = open_model(run, device)

@@ -12,7 +12,7 @@ import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from types import NoneType
+from types import NoneType, SimpleNamespace
 from typing import Annotated, Any, TypeVar
 
 import docstring_parser
@@ -21,7 +21,7 @@ from cyclopts.help import DefaultFormatter
 
 from selfattn import __version__
 from selfattn.errors import UserError, option
-from selfattn.settings import bounds_of, check_conditions, excludes
+from selfattn.settings import Condition, bounds_of, check_conditions, excludes
 from selfattn.words.messages import SOURCE
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -212,7 +212,7 @@ def make_app(name: str, *, help: str) -> App:
     """
     return App(
         name=name,
-        help=help,
+        help=unwrap(help),
         version=__version__,
         default_parameter=Parameter(converter=convert_option, negative=(), show_default=_default_text),
         help_format="plaintext",
@@ -247,10 +247,14 @@ def command(function: Command) -> Command:
     return function
 
 
+def check_given(conditions: Sequence[Condition], **options: object) -> None:
+    """Refuse options of a command that have no effect. Those that are true, or not empty, count as given."""
+    check_conditions([name for name, value in options.items() if value], SimpleNamespace(**options), conditions)
+
+
 def check_language(lang: str, *, json: bool) -> None:
     """Refuse a language of lines where the results are printed as JSON."""
-    names = [] if lang == SOURCE else ["lang"]
-    check_conditions(names, None, (excludes("`json`", lambda _: json, "lang"),))
+    check_given([excludes("`json`", lambda options: options.json, "lang")], json=json, lang=lang != SOURCE)
 
 
 class BasicHelp(DefaultFormatter):

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from cyclopts import App, Parameter
 
 from selfattn.cli.config import MakeCommands, read_recipe
-from selfattn.cli.options import changed_settings, check_language, command, make_app, parameters_of, takes, unwrap
+from selfattn.cli.options import changed_settings, check_given, check_language, command, make_app, parameters_of, takes
 from selfattn.codec import encode
 from selfattn.comparison.options import CompareOptions, OutputsOptions, ScoresOptions, systems_of
 from selfattn.data.readers.groups import named_sets
@@ -26,7 +26,7 @@ from selfattn.words.messages import SOURCE, Lang
 _TRAINING = "Training (defaults: the recipe of the task)"
 _BASIC = ("epochs", "batch_size", "lr")
 _FOLDER = Path("compare/together")
-_RECIPE = (needs("`recipe`", lambda recipe: recipe is not None, "out", "resume"),)
+_RECIPE = needs("`recipe`", lambda options: options.recipe is not None, "out", "resume")
 _OUTPUTS = parameters_of(OutputsOptions)
 _SCORES = parameters_of(ScoresOptions)
 
@@ -46,7 +46,7 @@ def add_tasks(group: App, arguments: Sequence[str], make_commands: MakeCommands)
             group.command(train_command(task) if is_training else compare_command(task), name=name)
         else:
             help = task.train_help if is_training else task.compare_help
-            group.command(make_app(name, help=unwrap(help or task.__doc__ or "")))
+            group.command(make_app(name, help=help or task.__doc__ or ""))
     if is_training:
         return
     for judge in (outputs, scores):
@@ -59,8 +59,7 @@ def add_tasks(group: App, arguments: Sequence[str], make_commands: MakeCommands)
 
 def train_command(task: type[TaskData]) -> Callable[..., None]:
     """Make the command that trains one model on a task."""
-    from selfattn.runs.options import TrainOptions
-    from selfattn.runs.train import train
+    from selfattn.runs.train import TrainOptions, train
 
     of_run = parameters_of(TrainOptions, defaults={"model": task.model})
     parameters = [*of_run, *parameters_of(task.Options), *_training_parameters()]
@@ -73,8 +72,8 @@ def train_command(task: type[TaskData]) -> Callable[..., None]:
             out = settings["out"]
             say(f"{out}: done; try: {command_line(f'{task.suggested} {shlex.quote(str(out))}', {})}")
 
-    run.__doc__ = unwrap(task.train_help or task.__doc__ or "")
-    return run
+    run.__doc__ = task.train_help or task.__doc__
+    return command(run)
 
 
 def compare_command(task: type[TaskData]) -> Callable[..., None]:
@@ -103,8 +102,8 @@ def compare_command(task: type[TaskData]) -> Callable[..., None]:
             raise
         _print_summary(record, files, settings)
 
-    run.__doc__ = unwrap(task.compare_help or task.__doc__ or "")
-    return run
+    run.__doc__ = task.compare_help or task.__doc__
+    return command(run)
 
 
 def _print_summary(record: Any, files: Any, options: Mapping[str, Any]) -> None:
@@ -190,8 +189,7 @@ def together_command(make_commands: MakeCommands) -> Callable[..., dict[str, Any
             json_: Print the results as one JSON object.
         """
         check_language(lang, json=json_)
-        chosen = {"out": out is not None, "resume": resume}
-        check_conditions([name for name in chosen if chosen[name]], recipe, _RECIPE)
+        check_given([_RECIPE], recipe=recipe, out=out, resume=resume)
         if recipe is not None and comparisons and not comparisons[0].startswith("-"):
             raise UserError(f"--recipe trains its own comparisons: leave it or {comparisons[0]} out")
         if recipe is not None:
@@ -225,5 +223,4 @@ def together_command(make_commands: MakeCommands) -> Callable[..., dict[str, Any
             lines += [*together_lines(verdict, lang), ""]
         return [*lines, *remarks(records, lang)]
 
-    together.__doc__ = unwrap(together.__doc__ or "")
-    return together
+    return command(together)

@@ -1,4 +1,4 @@
-"""Train one model on one task's data into a run directory."""
+"""Train one model on one task's data into a run directory, from the start or resumed."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -29,7 +29,6 @@ from selfattn.processes import choose_device, default_threads, use_threads
 from selfattn.runs.directory import CHECKPOINT, CURVE, METRICS, UNFINISHED, RunDirectory, check_place
 from selfattn.runs.load import build_model, kept_name, kept_steps, load
 from selfattn.runs.record import RunConfig, RunRecord, commit, machine, used_plugins, versions
-from selfattn.runs.resume import reopen
 from selfattn.runs.run import Run
 from selfattn.runs.training_set import TrainingSet
 from selfattn.streams import training_lock
@@ -127,7 +126,7 @@ def fit(
         if processes.is_main:
             check_place(out, resume=resume)
             stack.enter_context(in_use(out))
-            directory = reopen(out, config, tokenizer, command) if resume else None
+            directory = RunDirectory.reopen(out, config, tokenizer, command) if resume else None
             is_new = directory is None
             if directory is None:
                 record = RunRecord(

@@ -1,31 +1,124 @@
 """Train one model on a task, from settings to a run. Imports torch only when a training begins."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from io import StringIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from traceback import extract_tb
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Unpack
+
+from annotated_types import Ge, Le
 
 from selfattn.codec import encode, parse
 from selfattn.errors import SettingError, UserError, describe_error, number_of, say
 from selfattn.models.config import ModelConfig, override
 from selfattn.registry import METRICS
-from selfattn.runs.options import TrainOptions, TrainSettings
 from selfattn.runs.task import TaskData, make_task, task_class
-from selfattn.settings import Settings, check_conditions, command_line, divide, non_default, shown
+from selfattn.settings import (
+    Condition,
+    Count,
+    Seed,
+    Settings,
+    check_conditions,
+    check_options,
+    command_line,
+    divide,
+    excludes,
+    needs,
+    non_default,
+    shown,
+)
 from selfattn.streams import training_lock
-from selfattn.training.config import TrainingConfig, TrainingSettings
+from selfattn.training.config import MOST_THREADS, TrainingConfig, TrainingSettings
 
 if TYPE_CHECKING:
     from selfattn.runs.run import Run
     from selfattn.training.observer import Observer
 
 
-_NOT_THE_RESULT = TrainOptions.groups["Run"]  # the result does not depend on these options
+@dataclass(frozen=True, kw_only=True)
+class TrainOptions:
+    """Settings of every training of one model, besides those of the task and of how it is trained.
+
+    Attributes:
+        model: Model to train, by name. `selfattn models` lists them.
+        out: Directory for the run. Must not contain a run yet, except with --resume.
+        seed: Seed of all random streams.
+        quick: Train briefly, for a first try.
+        init_from: Run to start from, or a Marian model of Hugging Face (opus-mt): model, weights and tokenizer. A
+            directory or hf://USER/NAME.
+        allow_unknown: With --init-from: accept targets with many characters that the run does not know.
+        embeddings: Pretrained embeddings, a text file of word2vec or GloVe, as first values of the tables.
+        source_embeddings: The same for the sources alone.
+        target_embeddings: The same for the targets alone.
+        freeze: Weights that stay as they are: encoder, decoder, embeddings, or a pattern such as *.fc1.*.
+        links: Word links i-j of training pairs, for --guided: a file of source, target and links, or three files,
+            LINKS SOURCES TARGETS, line by line.
+        set: Model setting as name=value, such as encoder.dim=128. A wrong name lists the right ones. May be repeated.
+        metric: Metric that chooses the best weights, by name, or loss for the lowest validation loss. Default: the
+            first metric of the task.
+        keep: Keep the weights of the last N validations too, for `selfattn average`.
+        resume: Continue the training in --out, to the same result. A larger --epochs lengthens a finished training.
+        device: Device to compute on, such as cpu, cuda or cuda:1. auto takes a GPU if there is one.
+        threads: CPU threads. Default: 1, or 2 for a model of at least 10 million parameters.
+        tensorboard: Directory for TensorBoard learning curves.
+    """
+
+    repeated: ClassVar[tuple[str, ...]] = ("set",)
+    conditions: ClassVar[tuple[Condition, ...]] = (
+        excludes("`embeddings`", lambda options: options.embeddings, "source_embeddings", "target_embeddings"),
+        needs("`init_from`", lambda options: options.init_from is not None, "allow_unknown"),
+    )
+    groups: ClassVar[Mapping[str, Sequence[str]]] = {"Run": ("resume", "device", "threads", "tensorboard")}
+
+    model: str = ""
+    out: Path
+    seed: Seed = 0
+    quick: bool = False
+    init_from: Path | None = None
+    allow_unknown: bool = False
+    embeddings: Path | None = None
+    source_embeddings: Path | None = None
+    target_embeddings: Path | None = None
+    freeze: tuple[str, ...] = ()
+    links: tuple[Path, ...] = ()
+    set: tuple[str, ...] = ()
+    metric: str | None = None
+    keep: Count | None = None
+    resume: bool = False
+    device: str = "auto"
+    threads: Annotated[int, Ge(1), Le(MOST_THREADS)] | None = None
+    tensorboard: Path | None = None
+
+    def __post_init__(self) -> None:
+        check_options(self)
+
+
+class TrainSettings(TrainingSettings, total=False):
+    """Fields of :class:`TrainOptions` and of the training as keyword arguments."""
+
+    model: str
+    out: str | os.PathLike[str]
+    seed: int
+    quick: bool
+    init_from: str | os.PathLike[str] | None
+    allow_unknown: bool
+    embeddings: str | os.PathLike[str] | None
+    source_embeddings: str | os.PathLike[str] | None
+    target_embeddings: str | os.PathLike[str] | None
+    freeze: str | Sequence[str]
+    links: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+    set: str | Sequence[str]
+    metric: str | None
+    keep: int | None
+    resume: bool
+    device: str
+    threads: int | None
+    tensorboard: str | os.PathLike[str] | None
 
 
 def train(
@@ -124,7 +217,10 @@ def train(
         "target": options.target_embeddings,
     }
     vectors = {side: path for side, path in sides.items() if path is not None}
-    chosen = {name: value for name, value in non_default(options).items() if name not in _NOT_THE_RESULT} | of_training
+    chosen = non_default(options)
+    for name in TrainOptions.groups["Run"]:  # the result does not depend on these options
+        chosen.pop(name, None)
+    chosen |= of_training
     if preset == task.model:
         chosen.pop("model", None)
     config = RunConfig(
@@ -154,7 +250,8 @@ def train(
     # trial of the plugins
     if not options.resume and process_count() == 1 and used_plugins(task.name, data.metrics, model):
         brief = replace(config, training=replace(recipe, epochs=1, max_steps=2, warmup_steps=None, average_last=1))
-        _try_plugins(partial(fit, brief, data, command="", device=options.device, start=start.run, prepare=prepare))
+        with rehearsal() as folder:
+            fit(brief, data, folder / "run", command="", device=options.device, start=start.run, prepare=prepare)
     command = command_line(f"train {task.name}", chosen | task.changed_options())
     # the run
     with first_interrupt(stop.request):
@@ -175,10 +272,20 @@ def train(
 
 @contextmanager
 def rehearsal() -> Iterator[Path]:
-    """Say that plugins are tried, and be silent inside a ``with`` block; its folder is thrown away."""
+    """Say that plugins are tried, and be silent inside a ``with`` block; its folder is thrown away.
+
+    Raises:
+        UserError: a part has failed; one line says where.
+    """
     say("plugins: all parts are tried on two batches first")
-    with training_lock("plugins"), TemporaryDirectory() as folder, redirect_stderr(StringIO()):
-        yield Path(folder)
+    try:
+        with training_lock("plugins"), TemporaryDirectory() as folder, redirect_stderr(StringIO()):
+            yield Path(folder)
+    except UserError:
+        raise
+    except Exception as error:
+        place = extract_tb(error.__traceback__)[-1]
+        raise UserError(f"{place.filename}:{place.lineno}: {describe_error(error)}") from error
 
 
 def _model_of(options: TrainOptions, task: TaskData, start: "Run | None") -> tuple[str, ModelConfig]:
@@ -203,18 +310,6 @@ def _model_of(options: TrainOptions, task: TaskData, start: "Run | None") -> tup
         first = next((setting for setting in options.set if changes([setting])), options.set[0])
         raise SettingError(f"`set` {first}: the model is that of `init_from`, which is another; leave it out")
     return preset, model
-
-
-def _try_plugins(fit_into: Callable[[Path], object]) -> None:
-    """Fit in a rehearsal; a part's own error becomes one line with its place."""
-    try:
-        with rehearsal() as folder:
-            fit_into(folder / "run")
-    except UserError:
-        raise
-    except Exception as error:
-        place = extract_tb(error.__traceback__)[-1]
-        raise UserError(f"{place.filename}:{place.lineno}: {describe_error(error)}") from error
 
 
 def _check_average(training: TrainingConfig) -> None:

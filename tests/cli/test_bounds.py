@@ -6,7 +6,7 @@ from selfattn.comparison.options import CompareOptions
 from selfattn.decoding.options import DecodingOptions
 from selfattn.errors import option
 from selfattn.registry import TASKS
-from selfattn.runs.options import TrainOptions
+from selfattn.runs.train import TrainOptions
 from selfattn.settings import bounds_of
 from selfattn.training.config import TrainingConfig
 

@@ -70,13 +70,13 @@ def test_empty_sides_have_no_score_and_no_links(runs):
 
 
 def test_samples_depend_on_the_seed_and_not_on_the_chunks(cli, runs, monkeypatch):
-    import selfattn.cli.stream
+    import selfattn.cli.predict
 
     run = runs["rnn-plain"].path
     flags = ("--sample", "--temperature", 1.5, "--top-k", 9, "--top-p", 0.95, "--max-length", 8)
     first, again = (cli("predict", run, *flags, stdin=STDIN * 2).out for _ in range(2))
     assert first == again != cli("predict", run, *flags, "--seed", 1, stdin=STDIN * 2).out
-    monkeypatch.setattr(selfattn.cli.stream, "_CHUNK", 1)
+    monkeypatch.setattr(selfattn.cli.predict, "_CHUNK", 1)
     assert cli("predict", run, *flags, stdin=STDIN * 2).out == first
     assert first.splitlines()[0] != first.splitlines()[3]  # the same text twice is drawn twice
 

@@ -12,7 +12,7 @@ from unittest.mock import Mock
 import pytest
 
 from selfattn.cli.main import main
-from selfattn.cli.stream import Arriving, bounded_lines, input_limit, predict_stream
+from selfattn.cli.predict import Arriving, bounded_lines, input_limit, predict_stream
 from selfattn.decoding.options import GREEDY
 from selfattn.errors import UserError
 from selfattn.models.families import PRESETS
@@ -79,7 +79,7 @@ def test_tokens_are_counted_in_the_form_that_the_model_reads(cli, runs, monkeypa
     apart = unicodedata.normalize("NFD", "각" * 11)
     assert len(apart) == 33
     for limit, fits in ((12, True), (11, False)):
-        monkeypatch.setattr("selfattn.cli.stream.input_limit", lambda *_, limit=limit: limit)
+        monkeypatch.setattr("selfattn.cli.predict.input_limit", lambda *_, limit=limit: limit)
         assert ("longer" not in cli("predict", runs["transformer"].path, stdin=apart).err) == fits
 
 
@@ -172,7 +172,7 @@ def test_what_stands_before_a_broken_line_is_written(cli, runs):
 
 
 def test_an_interrupt_says_how_far_it_came(runs, monkeypatch):
-    monkeypatch.setattr("selfattn.cli.stream._CHUNK", 2)
+    monkeypatch.setattr("selfattn.cli.predict._CHUNK", 2)
 
     source, target = io.BytesIO(), io.BytesIO()
     source.read1 = Mock(side_effect=[b"1/2/03\n"] * 5 + [KeyboardInterrupt])
@@ -185,7 +185,7 @@ def test_an_interrupt_says_how_far_it_came(runs, monkeypatch):
     ("times", "said", "lines"), [(1, "^the outputs of 2 lines", 2), (2, "^at least the outputs of 0", 0)]
 )
 def test_an_interrupt_waits_for_whole_lines(runs, monkeypatch, times, said, lines):
-    monkeypatch.setattr("selfattn.cli.stream._CHUNK", 2)
+    monkeypatch.setattr("selfattn.cli.predict._CHUNK", 2)
 
     class Slow(io.BytesIO):
         def write(self, data, /):

@@ -9,8 +9,7 @@ import pytest
 from selfattn.errors import UserError
 from selfattn.registry import TASKS
 from selfattn.runs.directory import RunDirectory
-from selfattn.runs.options import TrainOptions
-from selfattn.runs.train import train
+from selfattn.runs.train import TrainOptions, train
 from selfattn.tasks.dates import DateOptions
 from selfattn.tasks.lm import TextOptions
 from selfattn.tasks.recall import RecallOptions

@@ -20,10 +20,9 @@ from selfattn.data.pairs import Pair
 from selfattn.decoding.options import DecodingOptions, DecodingSettings
 from selfattn.errors import SettingError, UserError
 from selfattn.runs.load import load
-from selfattn.runs.options import TrainOptions, TrainSettings
 from selfattn.runs.predictor import checked_texts, export_place
 from selfattn.runs.task import task_class
-from selfattn.runs.train import merge_settings, train
+from selfattn.runs.train import TrainOptions, TrainSettings, merge_settings, train
 from selfattn.runs.train import train as train_on
 from selfattn.settings import check_conditions, excludes, needs
 from selfattn.tasks.dates import DateOptions, Dates
