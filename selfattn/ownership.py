@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from selfattn.codec import has_checksum, parse, write
 from selfattn.errors import UserError
@@ -61,29 +61,38 @@ def is_ours(path: Path) -> bool:
     """
     if path.is_dir():
         return any(is_ours(path / name) for name in _DIRECTORIES)
+    return _kind_of(path) is not None
+
+
+def _kind_of(path: Path) -> Literal["record", "page"] | None:
+    """Return what a file of ours is: a record, or a page, a picture or the like; None for another file."""
     try:
         with open_regular(path) as file:
-            start = file.read(_START)
-            if start[:1] == b"{":
-                return _is_our_json(start + file.read(_LARGEST))
-            end = (start + file.read())[-len(MARKDOWN_MARK) :] if len(start) == _START else start
+            data = file.read(_LARGEST)
+            end = (data[-len(MARKDOWN_MARK) :] + file.read())[-len(MARKDOWN_MARK) :]
     except (OSError, UserError):
-        return False
-    if start.startswith(b"\xfd7zXZ"):
+        return None
+    if data[:1] == b"{":
+        return _kind_of_json(data)
+    if data.startswith(b"\xfd7zXZ"):
         with suppress(lzma.LZMAError):
-            return lzma.LZMADecompressor().decompress(start, 100).partition(b"\0")[0] in _PACKED
+            first_file = lzma.LZMADecompressor().decompress(data, 100).partition(b"\0")[0]
+            return "record" if first_file in _PACKED else None
+    start = data[:_START]
     is_picture = start.startswith(_PICTURES) and b"font-family=" in start
     has_mark = any(mark in start for mark in _MARKS) or end.endswith((MARKDOWN_MARK.encode(), PDF_MARK))
-    return is_picture or has_mark
+    return "page" if is_picture or has_mark else None
 
 
-def _is_our_json(data: bytes) -> bool:
-    """Say whether JSON, or its first line where each line is a value, is that of a file of ours."""
+def _kind_of_json(data: bytes) -> Literal["record", "page"] | None:
+    """Return what JSON of ours is, or its first line where each line is a value."""
     for text in (data, data.partition(b"\n")[0]):
         with suppress(ValueError):
             values: Any = parse(text)
-            return has_checksum(values) or any(fields <= values.keys() for fields in _FIELDS)
-    return False
+            if not has_checksum(values) and not any(fields <= values.keys() for fields in _FIELDS):
+                return None
+            return "page" if values.keys() >= _SAVED_ATTENTION else "record"
+    return None
 
 
 def is_record(path: Path) -> bool:
@@ -96,16 +105,7 @@ def is_record(path: Path) -> bool:
         ...     is_record(path), is_record(path.with_name("new.json"))
         (True, False)
     """
-    if not is_ours(path) or path.is_dir():
-        return False
-    with open_regular(path) as file:
-        data = file.read(_LARGEST)
-    if data[:1] != b"{":
-        return data.startswith(b"\xfd7zXZ")  # a packed comparison
-    try:
-        return not parse(data).keys() >= _SAVED_ATTENTION
-    except ValueError:  # each line is a value
-        return True
+    return not path.is_dir() and _kind_of(path) == "record"
 
 
 def check_ours(path: Path, *starts: bytes, records: bool = True) -> None:

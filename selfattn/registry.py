@@ -252,8 +252,7 @@ def plugins_of(names: Iterable[str], *registries: Registry[Any]) -> dict[str, st
     plugins = set[str]()
     for registry in registries:
         plugins |= {plugin for name, plugin in registry._plugin_of.items() if name in names}
-    versions = loaded_versions()
-    return {plugin: versions.get(plugin, "") for plugin in sorted(plugins)}
+    return {plugin: _loaded.get(plugin, "") for plugin in sorted(plugins)}
 
 
 GROUP = "selfattn.plugins"  # entry point group of installed packages
@@ -337,11 +336,6 @@ def registering_plugin(module: str, file: str | None) -> str:
 def loaded_plugins() -> tuple[str, ...]:
     """Return the plugins that were requested by :func:`load_plugin`, as they were named."""
     return tuple(plugin for plugin in _loaded if plugin in _requested)
-
-
-def loaded_versions() -> dict[str, str]:
-    """Return the versions of all plugins that are loaded, by name."""
-    return dict(_loaded)
 
 
 def check_plugins(needed: Mapping[str, str], where: str, *, exact: bool = False) -> None:

@@ -97,15 +97,13 @@ def evaluate(
     """
     options = DecodingOptions(beam=beam, length_penalty=length_penalty)
     check_language(lang, json=json_)
-    from selfattn.data.readers.lines import checked_encoding
-    from selfattn.data.readers.rows import chosen_columns
     from selfattn.runs.evaluate import evaluate_run, evaluation_lines
 
     loaded = load_runs(run, device=device)
     other = None if against is None else load_runs(against, device=device)
-    reading: dict[str, Any] = {"columns": chosen_columns(columns), "encoding": checked_encoding(encoding)}
+    reading: dict[str, Any] = {"columns": columns, "encoding": encoding, "tag": tag}
     with counting_steps("evaluate"):
-        result = evaluate_run(loaded, data, options, **reading, tag=tag, metric=metric, against=other)
+        result = evaluate_run(loaded, data, options, **reading, metric=metric, against=other)
     return result if json_ else evaluation_lines(result, lang)
 
 
@@ -124,10 +122,9 @@ def score(
         columns: Source and target column, by name or number, separated by a comma.
         encoding: Encoding of the files, such as latin-1 or cp949. Default: UTF-8, or what a byte order mark says.
     """
-    from selfattn.runs.evaluate import score_lines
-
     loaded = load_runs(run, device=device)
-    return score_lines(loaded.score(_pairs(loaded, data, columns, encoding)))
+    for score in loaded.score(_pairs(loaded, data, columns, encoding)):
+        yield f"{score.log_probability:.6f}\t{score.tokens}\t{score.per_token:.6f}"
 
 
 @command

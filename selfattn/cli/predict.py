@@ -264,7 +264,7 @@ class Arriving:
     """
 
     def __init__(self, source: BufferedIOBase) -> None:
-        self._source = source
+        self._source: Any = source  # with `raw`, where it is a pipe
         self._held = b""
 
     @property
@@ -299,7 +299,7 @@ class Arriving:
 
         Of a pipe that does not block, `read1` returns b"" where nothing is there *now*, as it does at the end.
         """
-        part = self._source.read1(size)
+        part: bytes = self._source.read1(size)
         if part or not _is_non_blocking(self._source):
             return part
         now: bytes | None = None

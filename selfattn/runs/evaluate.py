@@ -9,7 +9,7 @@ from rich.cells import cell_len
 
 from selfattn.data.pairs import Example, Pair, encode_pairs
 from selfattn.data.readers.pairs import PairFiles
-from selfattn.data.readers.rows import Columns
+from selfattn.data.readers.rows import chosen_columns
 from selfattn.decoding.options import GREEDY, DecodingOptions, Output
 from selfattn.decoding.scoring import TargetScore, text_examples
 from selfattn.distributed import Processes
@@ -34,7 +34,7 @@ def evaluate_run(
     data: Path | Sequence[Path] = (),
     options: DecodingOptions = GREEDY,
     *,
-    columns: Columns = None,
+    columns: Sequence[str] | None = None,
     encoding: str | None = None,
     tag: str | None = None,
     metric: str | None = None,
@@ -57,32 +57,32 @@ def evaluate_run(
         UserError: the data are not usable, the metric is unknown, the other run is of another task, or decoding is
             requested of a language model.
     """
-    for name, value in (("columns", columns), ("tag", tag), ("encoding", encoding)):
-        if value is not None and not data:
+    paths = as_declared("data", data, tuple[Path, ...])
+    files = PairFiles(paths, chosen_columns(columns or ()), encoding, tag)
+    for name in ("columns", "tag", "encoding"):
+        if getattr(files, name) is not None and not data:
             raise SettingError(f"`{name}` is for files of pairs: give one with `data`, or leave it out")
     if tag is not None and not run.takes_pairs:
         raise SettingError("`tag`: a language model is measured on texts without columns; leave it out")
     if metric is not None and not run.takes_pairs:
         raise SettingError("`metric`: a language model is measured by perplexity; leave it out")
-    files = as_declared("data", data, tuple[Path, ...])
-    reading = PairFiles(files, columns, encoding, tag).read_as(run.config.data)
+    files = files.read_as(run.config.data)
     task = run.task
     if metric is not None:
-        first, *others = metric.split(",")
-        for name in others:
-            decided_by(run.task, name)  # or the line that says what is wrong with it
-        task = decided_by(run.task, first)
-        task.further_metrics = tuple(others)
+        names = metric.split(",")
+        task, *_ = [decided_by(task, name) for name in names]  # or the line that says what is wrong with one
+        task.further_metrics = tuple(names[1:])
     if against is not None:
         if not run.takes_pairs or against.config.task != run.config.task:
             raise SettingError("`against`: expected two runs of one task, trained on pairs")
         if not data and run.config.data != against.config.data:
             say(f"{against.path}: was trained on other data, and may have seen the test items of {run.path}")
-    results = measure_run(task, run, reading, options, against)
-    command = f"selfattn evaluate {run.path}" + ("" if against is None else f" --against {against.path}")
-    for tested in (run, against) if not data else ():
-        if tested is not None:
-            record_access(tested.path, command)
+    results = measure_run(task, run, files, options, against)
+    tested = [run] if against is None else [run, against]
+    if not data:
+        command = "selfattn evaluate " + " --against ".join(str(tested_run.path) for tested_run in tested)
+        for tested_run in tested:
+            record_access(tested_run.path, command)
     return results
 
 
@@ -98,7 +98,6 @@ def evaluation_lines(results: Mapping[str, Any], lang: str = SOURCE) -> Iterator
 
 
 def _lines(results: Mapping[str, Any], lang: str) -> Iterator[str]:
-
     def text(key: str, count: int = 0) -> str:
         return message(key, count=f"{count:,}").say(lang)
 
@@ -163,17 +162,6 @@ def _score(value: float, ends: Sequence[float] | None, is_share: bool) -> str:
 
 def _percent(share: float) -> str:
     return f"{100 * share:6.2f}\u00a0%"
-
-
-def score_lines(scores: Sequence[TargetScore]) -> Iterator[str]:
-    """Write each score as a line: log-probability, tokens, log-probability per token, separated by tabs.
-
-    Example:
-        >>> list(score_lines([TargetScore(-3.0, 2)]))
-        ['-3.000000\\t2\\t-1.500000']
-    """
-    for score in scores:
-        yield f"{score.log_probability:.6f}\t{score.tokens}\t{score.per_token:.6f}"
 
 
 def alignment_lines(run: Run, pairs: Sequence[Pair], links: Sequence[Sequence[Link]], *, words: bool) -> Iterator[str]:

@@ -41,7 +41,6 @@ _WRITTEN = 24_576  # most tokens of validation outputs that are written together
 MOST_UNKNOWN = 0.01
 """Largest share of unknown tokens in the targets of a training that starts from another run."""
 CURVE_ITEMS = 100  # validation pairs of a point of the learning curve between validations
-_OF_START = "those of the model that the training starts from"
 _HELD = 1_000_000  # most pairs whose examples are held in memory
 
 
@@ -147,15 +146,13 @@ def make_training_set(
     warning = script_warning((pair.target for pair in all_pairs[:_READ]), task.language) if task.language else None
     max_length = 2 * len(longest.target)  # twice as many as the longest seen
     notes = [*splits.notes, *([] if warning is None else [warning])]
-    notes.append(_vocabulary_note(tokenizer, task.vocabulary_origin() if is_new else _OF_START))
-    notes += unknown_notes(tokenizer, sampled, validation, is_new=is_new)
+    origin = task.vocabulary_origin() if is_new else None
+    notes += vocabulary_notes(tokenizer, sampled, validation, origin, allow_unknown=allow_unknown)
     if training.guided:
         count = sum(bool(spans.get((pair.source, pair.target), pair.spans)) for pair in sampled)
         if not count:
             raise SettingError("`guided`: no training pair has links; selfattn train reads a file of them (--links)")
         notes.append(f"guided alignment: {count:,} of {len(sampled):,} training pairs have links")
-    if not (is_new or allow_unknown):
-        refuse_unknown([pair.target for pair in sampled], tokenizer.target)
     validation_examples = encode_pairs(validation, tokenizer)
     limits = output_limits(validation, validation_examples, sampled, tokenizer)
     criterion = _criterion(validation_names(task), task.language, tokenizer, validation, limits)
@@ -207,10 +204,8 @@ def _training_set_of_texts(
     validation_pairs = [Pair("", line) for line in texts.validation]
     first_text = shown(texts.train[0])
     notes = [f"texts: {len(texts.train):,} for training, {len(texts.validation):,} for validation, first {first_text}"]
-    notes.append(_vocabulary_note(tokenizer, task.vocabulary_origin() if is_new else _OF_START))
-    notes += unknown_notes(tokenizer, train_pairs, validation_pairs, is_new=is_new)
-    if not (is_new or allow_unknown):
-        refuse_unknown(texts.train, tokenizer.target)
+    origin = task.vocabulary_origin() if is_new else None
+    notes += vocabulary_notes(tokenizer, train_pairs, validation_pairs, origin, allow_unknown=allow_unknown)
 
     tokens_per_character = sum(len(window.target) for window in validation) / sum(map(len, texts.validation))
 
@@ -237,14 +232,6 @@ def _settings_of(task: TaskData, settings: Mapping[str, Any], first: int | None)
     """Return the settings of the data with the checksums of other files, and the number of first pairs."""
     files = task.other_files(settings)
     return {**settings, **({"option_files": files} if files else {}), **({} if first is None else {"first": first})}
-
-
-def _vocabulary_note(tokenizer: Tokenizer, origin: str) -> str:
-    """Return a line with the sizes of the vocabularies, and where they come from."""
-    sizes = f"{len(tokenizer):,} tokens"
-    if tokenizer.source is not tokenizer.target:
-        sizes = f"{len(tokenizer.source):,} source and {len(tokenizer.target):,} target tokens"
-    return f"vocabulary: {sizes}, {origin}"
 
 
 def output_limits(
@@ -361,19 +348,30 @@ def first_pairs(splits: Splits, training: TrainingConfig, first: int | None) -> 
     return islice(chain.from_iterable(splits.train(epoch, training.items_per_epoch) for epoch in epochs), first)
 
 
-def unknown_notes(
-    tokenizer: Tokenizer, train: Sequence[Pair], validation: Sequence[Pair], *, is_new: bool
+def vocabulary_notes(
+    tokenizer: Tokenizer, train: Sequence[Pair], validation: Sequence[Pair], origin: str | None, *, allow_unknown: bool
 ) -> list[str]:
-    """Return lines about the characters of a training's data that the vocabulary does not have.
+    """Return lines about the vocabulary, and the characters of a training's data that it does not have.
 
     Args:
         tokenizer: of the training.
         train: pairs; with a new vocabulary, which was made from them, they are not looked through.
         validation: pairs.
-        is_new: whether the vocabulary was made for this training.
+        origin: where a new vocabulary comes from; None for that of the model that the training starts from.
+        allow_unknown: accept targets with many characters that the model does not know.
+
+    Raises:
+        SettingError: see :func:`refuse_unknown`.
     """
-    parts = {"validation": validation} if is_new else {"training": train, "validation": validation}
-    notes = []
+    sizes = f"{len(tokenizer):,} tokens"
+    if tokenizer.source is not tokenizer.target:
+        sizes = f"{len(tokenizer.source):,} source and {len(tokenizer.target):,} target tokens"
+    notes = [f"vocabulary: {sizes}, {origin or 'those of the model that the training starts from'}"]
+    parts = {"training": train, "validation": validation}
+    if origin is not None:
+        del parts["training"]
+    elif not allow_unknown:
+        refuse_unknown([pair.target for pair in train], tokenizer.target)
     for part, pairs in parts.items():
         notes += unknown_characters(f"{part} sources", [pair.source for pair in pairs], tokenizer.source)
         notes += unknown_characters(f"{part} targets", [pair.target for pair in pairs], tokenizer.target)
