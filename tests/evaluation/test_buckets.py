@@ -1,7 +1,5 @@
 """Metrics by hand, in every form of Unicode, and means over tags; test items in buckets, and their estimates."""
 
-from collections.abc import Sequence
-from pathlib import Path
 from unicodedata import normalize
 
 import numpy as np
@@ -14,7 +12,6 @@ from selfattn.data.pairs import Pair, Span
 from selfattn.errors import UserError
 from selfattn.evaluation.buckets import evaluate_outputs, span_fields
 from selfattn.evaluation.metrics import (
-    Array,
     CharacterErrorRate,
     ExactMatch,
     MacroExactMatch,
@@ -50,39 +47,39 @@ SPANS = (Span("unit", (0, 0), (1, 2)), Span("count", (0, 0), (0, 1)), Span("plac
         ("", ""),
     ],
 )
-def test_fields_by_spans(prediction: str, right: str) -> None:
+def test_fields_by_spans(prediction, right):
     found = span_fields(prediction, "3일 후, 서울", SPANS)
     assert list(found) == ["count", "unit", "place"]
     assert [field for field, is_right in found.items() if is_right] == right.split()
 
 
-def test_a_field_with_two_spans_needs_both_and_of_overlapping_spans_the_longest_counts() -> None:
+def test_a_field_with_two_spans_needs_both_and_of_overlapping_spans_the_longest_counts():
     twice = [Span("day", (0, 0), (0, 1)), Span("day", (0, 0), (2, 3)), Span("inside", (0, 0), (2, 2))]
     assert span_fields("1-3", "1-2", twice) == {"day": False}
     assert span_fields("1-2", "1-2", [*twice, Span("all", (0, 0), (0, 3))]) == {"all": True}
     assert span_fields("x", "y", []) == {}
 
 
-def test_a_long_wrong_answer_is_judged_in_no_time() -> None:
+def test_a_long_wrong_answer_is_judged_in_no_time():
     """Cutting it in every possible way would take years."""
     target = "a b c d e f g"
     spans = [Span(str(place), (0, 0), (place, place + 1)) for place in range(0, 13, 2)]
     assert not any(span_fields("x " * 100 + "-", target + ".", spans).values())
 
 
-def test_what_repeats_what_is_said_by_the_task() -> None:
+def test_what_repeats_what_is_said_by_the_task():
     first, second = Pair("Nov 13, 2008", "2008-11-13"), Pair("13 November 2008", "2008-11-13")
     assert Dates().repeats(first) == Dates().repeats(second)
     assert Translation().repeats(first) != Translation().repeats(second)
     assert Translation().repeats(first) == Translation().repeats(Pair("Nov 13, 2008", "another"))
 
 
-def test_edit_distance_by_hand() -> None:
+def test_edit_distance_by_hand():
     pairs = {("", ""): 0, ("", "abc"): 3, ("abc", ""): 3, ("abc", "adc"): 1, ("2008-11", "2008-1"): 1, ("ab", "ba"): 2}
     assert {pair: edit_distance(*pair) for pair in pairs} == pairs
 
 
-def test_evaluation_counts_overall_and_by_tag() -> None:
+def test_evaluation_counts_overall_and_by_tag():
     pairs = [Pair("a", "A", "x"), Pair("b", "B", "y"), Pair("c", "C", "x"), Pair("d", "D")]
     metrics = [ExactMatch(), CharacterErrorRate()]
     data = evaluate_outputs(["A", "B", "CC", "D"], pairs, metrics)
@@ -96,25 +93,19 @@ def test_evaluation_counts_overall_and_by_tag() -> None:
     }
 
 
-def test_two_runs_are_tested_on_the_same_items() -> None:
-    pairs = [Pair(str(number), f"{number:03}") for number in range(20)]
-    right, wrong = [pair.target for pair in pairs], ["-"] * 5 + [pair.target for pair in pairs[5:]]
+def test_two_runs_are_tested_on_the_same_items_and_equal_outputs_are_no_evidence():
+    pairs = [Pair(str(number), f"ein Hund und {number} Katzen") for number in range(20)]
+    right, wrong = [pair.target for pair in pairs], ["ein Hund"] * 5 + [pair.target for pair in pairs[5:]]
     data = evaluate_outputs(right, pairs, [ExactMatch()], against=wrong)
     assert data["against"]["p"]["exact_match"] == pytest.approx(2 * 0.5**5)  # five items of five: McNemar's test
     assert (data["metrics"], data["against"]["metrics"]) == ({"exact_match": 1.0}, {"exact_match": 0.75})
     assert data["against"]["equal"] == 15
-
-
-def test_equal_outputs_are_no_evidence_and_are_called_identical() -> None:
-    pairs = [Pair(str(number), f"ein Hund und {number} Katzen") for number in range(20)]
-    outputs = ["ein Hund"] * 5 + [pair.target for pair in pairs[5:]]
     metrics = [make_metric(name, "de") for name in ("exact_match", "character_error_rate", "bleu", "chrf", "ter")]
-    data = evaluate_outputs(outputs, pairs, metrics, against=outputs)
+    data = evaluate_outputs(wrong, pairs, metrics, against=wrong)
     assert data["against"]["p"] == dict.fromkeys(data["metrics"], 1.0)
     assert data["against"]["equal"] == 20
-    shown = list(evaluation_lines(data | {"model": "a", "data": "b", "unknown_characters": 0} | {
-        "against": data["against"] | {"model": "a", "run": "c"}
-    }))  # fmt: skip
+    against = data["against"] | {"model": "a", "run": "c"}
+    shown = list(evaluation_lines(data | {"model": "a", "data": "b", "unknown_characters": 0, "against": against}))
     assert sum("identical outputs" in line for line in shown) == 5
     assert not any("p = " in line or "p < " in line for line in shown)
 
@@ -126,7 +117,7 @@ ITEMS = st.lists(st.tuples(st.text("ab ", max_size=5), st.text("ab", min_size=1,
 
 
 @given(ITEMS.filter(bool))
-def test_a_macro_average_is_the_mean_over_the_tags_that_are_there(items: list[tuple[str, str, str]]) -> None:
+def test_a_macro_average_is_the_mean_over_the_tags_that_are_there(items):
     outputs = [output for output, _, _ in items]
     pairs = [Pair("", target, tag) for _, target, tag in items]
     for macro, plain in (
@@ -141,7 +132,7 @@ def test_a_macro_average_is_the_mean_over_the_tags_that_are_there(items: list[tu
         assert macro.of(outputs, pairs) == pytest.approx(np.mean(scores))
 
 
-def test_a_mean_over_tags_needs_tags() -> None:
+def test_a_mean_over_tags_needs_tags():
     with pytest.raises(UserError, match=r"`metric` macro_exact_match: a mean over tags, but no pair has one"):
         MacroExactMatch().of(["a"], [Pair("", "a")])
     with pytest.raises(UserError, match="no pair has one"):
@@ -154,12 +145,12 @@ class Copies(PairMetric):
     name = "copies"
     is_mean = True
 
-    def count_pairs(self, outputs: Sequence[str], pairs: Sequence[Pair]) -> Array:
+    def count_pairs(self, outputs, pairs):
         """Count copies."""
         return of_each([output == pair.source and pair.tag == "x" for output, pair in zip(outputs, pairs, strict=True)])
 
 
-def test_a_metric_may_see_source_and_tag() -> None:
+def test_a_metric_may_see_source_and_tag():
     pairs = [Pair("a", "b", "x"), Pair("c", "d", "x"), Pair("e", "f", "y")]
     outputs = {"copier": [["a", "c", "e"]], "other": [["b", "c", "e"]]}
     counts = Copies().count_runs(outputs, pairs)
@@ -176,7 +167,7 @@ TEXTS = st.lists(st.text("한국어 가각é́e a", min_size=1, max_size=9).filt
 
 @pytest.mark.parametrize("name", [*COMPOSED, "phone_error_rate"])
 @given(texts=TEXTS, wrong=TEXTS)
-def test_a_score_is_the_same_in_every_form_of_unicode(name: str, texts: list[str], wrong: list[str]) -> None:
+def test_a_score_is_the_same_in_every_form_of_unicode(name, texts, wrong):
     metric = make_metric(name)
     size = min(len(texts), len(wrong))
     texts = [normalize("NFC", text) for text in texts[:size]]
@@ -188,9 +179,7 @@ def test_a_score_is_the_same_in_every_form_of_unicode(name: str, texts: list[str
             assert metric.counts(*changed).tolist() == expected
 
 
-def test_korean_outputs_that_are_taken_apart_are_right_and_warned_about(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_korean_outputs_that_are_taken_apart_are_right_and_warned_about(tmp_path, capsys):
     right = [f"한국어 문장 {number}" for number in range(60)]
     (tmp_path / "right.txt").write_text("\n".join(right), "utf-8")
     (tmp_path / "out.txt").write_text(normalize("NFD", "\n".join([*right[:50], *["틀림"] * 10])), "utf-8")

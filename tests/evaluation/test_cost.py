@@ -1,13 +1,10 @@
 """Cost: memory by hand, operations against formulas derived by hand."""
 
-from typing import Any
-
 import pytest
 import torch
 
-from selfattn.evaluation.cost import BatchShape, Flops, count_flops, peak_memory
+from selfattn.evaluation.cost import BatchShape, count_flops, peak_memory
 from selfattn.models.build import build
-from selfattn.models.config import ModelConfig
 from selfattn.models.families import (
     PRESETS,
     EncoderDecoderConfig,
@@ -15,38 +12,37 @@ from selfattn.models.families import (
     RNNEncoderConfig,
     TransformerConfig,
 )
-from selfattn.models.protocol import Seq2Seq
 
 VOCAB = 11
 B, S, T = 3, 13, 7
 
 
 @pytest.fixture
-def model() -> Seq2Seq:
+def model():
     return build(PRESETS["rnn-attention"].config, vocab_size=VOCAB, pad_id=0, seed=0)
 
 
-def test_views_and_what_is_done_in_place_take_nothing() -> None:
+def test_views_and_what_is_done_in_place_take_nothing():
     given = torch.ones(13, 17)
 
-    def run() -> None:
+    def run():
         given.t().reshape(17, 13)[2:5].add_(1)
         given.mul_(2)
 
     assert peak_memory(run) == 0
 
 
-def test_training_holds_what_the_gradients_need(model: Seq2Seq) -> None:
+def test_training_holds_what_the_gradients_need(model):
     source, target = torch.full((5, 7), 3), torch.full((5, 3), 4)
 
-    def train(rows: slice) -> None:
+    def train(rows):
         model(source[rows], target[rows], source_mask=source[rows] > 0).sum().backward()
 
-    def read() -> None:
+    def read():
         with torch.no_grad():
             model(source, target, source_mask=source > 0)
 
-    def infer() -> None:
+    def infer():
         with torch.inference_mode():
             model(source, target, source_mask=source > 0)
 
@@ -57,16 +53,16 @@ def test_training_holds_what_the_gradients_need(model: Seq2Seq) -> None:
     assert peak_memory(infer) == peak_memory(read)
 
 
-def products(rows: int, inner: int, columns: int) -> int:
+def products(rows, inner, columns):
     """``[rows inner] @ [inner columns]``: a multiplication and an addition for every triple."""
     return 2 * rows * inner * columns
 
 
-def counted(config: ModelConfig, shape: BatchShape) -> Flops:
+def counted(config, shape):
     return count_flops(build(config, vocab_size=VOCAB, pad_id=0, seed=0), shape)
 
 
-def test_the_smallest_transformer_on_paper() -> None:
+def test_the_smallest_transformer_on_paper():
     """Width 2, one head, inside 3, vocabulary 5; one source token and two target tokens."""
     stack = TransformerConfig(dim=2, num_heads=1, num_layers=1, ffn_dim=3)
     model = build(EncoderDecoderConfig(encoder=stack, decoder=stack), vocab_size=5, pad_id=0, seed=0)
@@ -78,7 +74,7 @@ def test_the_smallest_transformer_on_paper() -> None:
 
 
 @pytest.mark.parametrize(("cell", "gates"), [("lstm", 4), ("gru", 3)])
-def test_an_rnn_with_attention_on_paper(cell: Any, gates: int) -> None:
+def test_an_rnn_with_attention_on_paper(cell, gates):
     """Width 5, hidden 7: every gate reads the input and the state; scaled dot products with the encoder's states."""
     encoder = RNNEncoderConfig(hidden_dim=7, embed_dim=5, cell=cell)
     decoder = RNNDecoderConfig(hidden_dim=7, embed_dim=5, cell=cell, attention="textbook", score="scaled_dot")
@@ -88,7 +84,7 @@ def test_an_rnn_with_attention_on_paper(cell: Any, gates: int) -> None:
     assert flops.forward == flops.decoding == B * (cells + attention + output)
 
 
-def test_the_model_is_left_alone_and_its_dtype_does_not_matter() -> None:
+def test_the_model_is_left_alone_and_its_dtype_does_not_matter():
     model = build(PRESETS["rnn-attention"].config, vocab_size=VOCAB, pad_id=0, seed=0).double().train()
     with torch.no_grad():
         flops = count_flops(model, BatchShape(B, S, T))

@@ -4,17 +4,12 @@ Gates on a model itself: tests/properties/test_gates.py.
 """
 
 import random
-from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
 
 import pytest
 
 from selfattn.data.dates.source import DateSource
 from selfattn.data.pairs import Pair
-from selfattn.data.readers.pairs import read_pairs
-from selfattn.data.splits import book_split
 from selfattn.evaluation.gates import baseline_gate, output_gates, overlap_gates, repetition_rate
-from selfattn.results.record import Gate
 from selfattn.results.subject import Baseline
 from selfattn.tasks.baselines import DATES
 from selfattn.tasks.dates import Dates
@@ -34,12 +29,14 @@ TARGETS = [pair.target for pair in DateSource(split="test").pairs(101)]
         (TARGETS, False, ["endings"]),
     ],
 )
-def test_faulty_outputs_are_caught_and_wrong_ones_pass(outputs: list[str], finished: bool, failed: list[str]) -> None:
-    gates = output_gates(outputs, TARGETS, [finished] * len(outputs))
-    assert [gate.name for gate in gates if not gate.passed] == failed
+def test_faulty_outputs_are_caught_and_wrong_ones_pass(outputs, finished, failed):
+    for learned in (False, True):  # what is the result of a weak model is only noted
+        gates = output_gates(outputs, TARGETS, [finished] * len(outputs), learned=learned)
+        assert [gate.name for gate in gates if not gate.passed] == failed
+        assert [gate.note for gate in gates if not gate.passed] == [not learned] * len(failed)
 
 
-def test_repetition_by_hand() -> None:
+def test_repetition_by_hand():
     """Five letters have two 4-grams; in ``aaaaa`` the second repeats the first."""
     assert [repetition_rate(texts) for texts in (["abcde"], ["aaaaa"], ["aaaaa", "abcde"])] == [0, 0.5, 0.25]
     assert repetition_rate(["aaa", ""]) == repetition_rate([]) == 0  # no 4-gram at all
@@ -48,7 +45,7 @@ def test_repetition_by_hand() -> None:
         assert output_gates(songs, targets, [True] * 3)[1].passed == (targets is songs)
 
 
-def test_a_model_far_below_the_published_fails() -> None:
+def test_a_model_far_below_the_published_fails():
     gates = [baseline_gate(DATES["transformer"], v, examples=135_000, distinct=45_000) for v in (0.2, 0.96)]
     assert [gate and gate.passed for gate in gates] == [False, True]
     for words in ("exact_match 0.2 after 135,000 training pairs, at least 0.95 expected (Saito 2018", "135,000 pairs"):
@@ -57,40 +54,25 @@ def test_a_model_far_below_the_published_fails() -> None:
     assert (low.passed, high.passed, high.reason) == (True, False, "ter 41, at most 40 expected (Smith)")
 
 
-def overlap(train: Iterable[Pair], test: Sequence[Pair]) -> Gate:
+def overlap(train, test):
     return overlap_gates(train, test)[0]
 
 
-def told(*, items: str, exact: str, casefolded: str, pairs: str, targets: str) -> str:
-    return (
-        f"of {items} test sources {exact} are in the training data word for word, {casefolded} when case is ignored; "
-        f"of the pairs {pairs} when case and punctuation are ignored; of the targets {targets}"
-    )
-
-
-def test_overlap_counts_test_pairs_by_hand() -> None:
+def test_overlap_counts_test_pairs_by_hand():
     train = [Pair("May 1", "05-01"), Pair("JUNE 2", "06-02"), Pair("June 2", "x"), Pair("Straße", "s")]
     test = [Pair("May 1", "05-01"), Pair("may-1", "0501"), Pair("june 2", "y"), Pair("STRASSE", "z"), Pair("new", "s")]
     gate = overlap(iter(train), test)
     assert (gate.name, gate.passed, gate.value, gate.limit) == ("overlap", False, 3 / 5, 0.01)
-    assert gate.reason == told(items="5", exact="1", casefolded="3", pairs="2", targets="2")
+    assert gate.reason == (
+        "of 5 test sources 1 are in the training data word for word, 3 when case is ignored; "
+        "of the pairs 2 when case and punctuation are ignored; of the targets 2"
+    )
     stops = [Pair(f"It rains {number}.", "Es regnet.") for number in range(9)]
     assert overlap(stops, [Pair("it rains 3", "es regnet!")]).value == 1
     assert overlap(stops, [Pair("it rains 3", "es schneit")]).value == 0  # another pair
 
 
-def test_the_overlap_of_dates(shared_data: Callable[[str], Path]) -> None:
-    """The book's own split: 1,405 test rows word for word in training, 2,438 when case is ignored."""
-    gate = overlap(iter(DateSource().pairs(2000)), DateSource(split="test").pairs(500))
-    assert gate.reason == told(items="500", exact="0", casefolded="0", pairs="0", targets="0")
-    assert gate.passed
-    gate = overlap(*book_split(read_pairs(shared_data("dates/date.txt"))))
-    assert gate.reason.startswith("of 5,000 test sources 1,405 are in the training data word for word, 2,438 when case")
-    assert gate.reason.endswith("of the targets 4,641")
-    assert not gate.passed
-
-
-def test_test_sources_with_another_last_character_are_seen() -> None:
+def test_test_sources_with_another_last_character_are_seen():
     """And dates, which all resemble one another, are no more like training than validation is."""
     texts = ["".join(random.Random(seed).choices("abcdefgh ", k=30)) for seed in range(300)]
     pairs = [Pair(text, text) for text in texts]
@@ -107,11 +89,11 @@ def test_test_sources_with_another_last_character_are_seen() -> None:
     assert overlap_gates(test, [Pair("short", "x")], validation)[1].value == 0
 
 
-def test_a_validation_set_that_is_the_test_is_a_fault_and_a_few_common_pairs_are_noted() -> None:
+def test_a_validation_set_that_is_the_test_is_a_fault_and_a_few_common_pairs_are_noted():
     pairs = [Pair(f"{number} apples", f"{number} Aepfel") for number in range(200)]
     test = pairs[:100]
 
-    def gate(validation: list[Pair]) -> Gate:
+    def gate(validation):
         return overlap_gates([], test, validation)[3]
 
     own = gate(pairs[100:])
@@ -124,7 +106,7 @@ def test_a_validation_set_that_is_the_test_is_a_fault_and_a_few_common_pairs_are
     assert (few.passed, few.note, few.value) == (False, True, 0.02)
 
 
-def test_targets_alone_that_training_has_too_are_compared_with_those_of_validation() -> None:
+def test_targets_alone_that_training_has_too_are_compared_with_those_of_validation():
     test = [Pair(f"asked {number}", f"answer {number}") for number in range(100)]
     validation = [Pair(f"other {number}", f"reply {number}") for number in range(100)]
     leaked = [Pair(f"said {number}", f"answer {number}") for number in range(50)]
@@ -135,18 +117,11 @@ def test_targets_alone_that_training_has_too_are_compared_with_those_of_validati
     assert overlap_gates([*leaked, *common], test, validation)[2].passed  # few answers, which validation has too
 
 
-def test_what_is_the_result_of_a_weak_model_is_only_noted() -> None:
-    texts = ["08-08-08-08-08-08-08"] * 20
-    for learned in (False, True):
-        gates = output_gates(texts, TARGETS[:20], [False] * 20, learned=learned)
-        assert [(gate.passed, gate.note) for gate in gates] == [(False, not learned)] * 3
-
-
-def test_a_value_at_the_limit_passes() -> None:
+def test_a_value_at_the_limit_passes():
     numbers = [str(number) for number in range(100)]
     pairs = [Pair(number, number) for number in numbers]
 
-    def gate(name: str, outputs: list[str], finished: Sequence[bool] = ()) -> Gate:
+    def gate(name, outputs, finished=()):
         gates = output_gates(outputs, numbers[: len(outputs)], finished or [True] * len(outputs), learned=True)
         return next(gate for gate in gates if gate.name == name)
 

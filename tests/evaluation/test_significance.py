@@ -3,10 +3,8 @@
 import dataclasses
 import math
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from scipy import stats
 
@@ -19,13 +17,12 @@ from selfattn.evaluation.variances import (
     holm,
     to_log_odds,
 )
-from selfattn.results.quality import Comparison, PairTest, Word
+from selfattn.results.quality import PairTest
 
 T2, Z = 4.302653, 1.959964  # 95 %: two degrees of freedom, and the normal distribution
-Scores = dict[str, npt.NDArray[Any]]
 
 
-def simulated(*accuracies: float, seeds: int = 5, items: int = 997, seed: int = 0) -> Scores:
+def simulated(*accuracies, seeds=5, items=997, seed=0):
     """Models named a, b, ...; the ease of an item is the same for all."""
     generator = np.random.default_rng(seed)
     ease = generator.normal(size=items)
@@ -34,7 +31,7 @@ def simulated(*accuracies: float, seeds: int = 5, items: int = 997, seed: int = 
     return {name: generator.random((seeds, items)) < chance for name, chance in zip("abcdef", chances, strict=False)}
 
 
-def test_half_width_by_hand() -> None:
+def test_half_width_by_hand():
     # Runs 1, 2, 3: variance 1. Items deviate by -1 and 1 in every run: variance over items 2 / (2 x 1) = 1.
     score = estimate([[0.0, 2.0], [1.0, 3.0], [2.0, 4.0]])
     assert (score.mean, score.runs, score.over) == (2.0, (1.0, 2.0, 3.0), "seeds and items")
@@ -48,35 +45,27 @@ def test_half_width_by_hand() -> None:
 # Covariances under resampling of the items
 
 
-def average(sums: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def average(sums):
     """The average over items, as a corpus score: the sum of values over the number of items."""
     return sums[:, 0] / sums[:, 1]
 
 
-def test_the_closed_form_by_hand() -> None:
-    # Deviations from the averages 1/2 and 1/4: products summed over 4 items, divided by 4 x 3.
-    scores = np.array([[1.0, 1.0, 0.0, 0.0], [1.0, 0.0, 0.0, 0.0]])
-    assert average_covariance(scores) * 12 == pytest.approx(np.array([[1.0, 0.5], [0.5, 0.75]]))
-    # Groups {1, 1, 0} and {0} around a mean of 1/2 sum to 1/2 and -1/2: 2 / 1 * (1/4 + 1/4) / 4 ** 2.
-    assert average_covariance(scores[:1], np.array([0, 0, 0, 1])) == pytest.approx(np.array([[1 / 16]]))
+def test_one_item_has_no_covariance_and_a_score_that_is_not_finite_is_refused():
     assert not average_covariance(np.array([[1.0], [0.0]])).any()
     assert not corpus_covariance(np.array([[[1.0, 1.0]], [[0.0, 1.0]]]), average, resamples=7).any()
-
-
-def test_a_score_that_is_not_finite_is_refused() -> None:
     statistics = np.array([[[1.0, 0.0], [1.0, 1.0]]])  # half of the characters' counts are 0
     with np.errstate(divide="ignore"), pytest.raises(ValueError, match="nan or infinite for some draw"):
         corpus_covariance(statistics, average)
 
 
-def test_log_odds_by_hand() -> None:
+def test_log_odds_by_hand():
     # 1 of 2 and 2 of 2 right, half an item added to each cell: 1.5 to 1.5 and 2.5 to 0.5; the slopes are 4 and 36 / 5.
     (first, second), covariance = to_log_odds([np.array([0.5]), np.array([1.0])], np.array([[0.25, 0.1], [0.1, 0]]), 2)
     assert (first[0], second[0]) == (0, pytest.approx(math.log(5)))
     assert covariance == pytest.approx(np.array([[16 * (0.25 + 1 / 8), 4 * 7.2 * 0.1], [4 * 7.2 * 0.1, 7.2**2 / 8]]))
 
 
-def test_shares_are_tested_on_the_log_odds_of_their_runs() -> None:
+def test_shares_are_tested_on_the_log_odds_of_their_runs():
     """Items that all runs of both models answer alike are no luck: Welch's test of the runs' log-odds is left."""
     right = [[600, 720, 650], [800, 870, 850, 900]]
     scores = {name: np.arange(1000) < np.array([counts]).T for name, counts in zip("ab", right, strict=True)}
@@ -94,7 +83,7 @@ def test_shares_are_tested_on_the_log_odds_of_their_runs() -> None:
     assert pair.low < pair.difference < pair.high < 0
 
 
-def test_a_mean_that_disagrees_with_the_log_odds_decides_nothing() -> None:
+def test_a_mean_that_disagrees_with_the_log_odds_decides_nothing():
     """One run that fails moves the mean share; all the other runs speak for the same model in log-odds."""
     shares = {"a": [0.9999] * 7 + [0.8], "b": [0.99, 0.991, 0.992, 0.989, 0.99, 0.99, 0.991, 0.99]}
     scores = {name: np.arange(20_000) < 20_000 * np.array([runs]).T for name, runs in shares.items()}
@@ -106,7 +95,7 @@ def test_a_mean_that_disagrees_with_the_log_odds_decides_nothing() -> None:
 
 @pytest.mark.parametrize("seeds", [1, 3])
 @pytest.mark.parametrize("right", [0, 1])
-def test_all_right_and_all_wrong_runs_are_no_certainty(seeds: int, right: int) -> None:
+def test_all_right_and_all_wrong_runs_are_no_certainty(seeds, right):
     same = np.full((seeds, 200), right)
     pair = score_runs({"a": same, "b": same}).comparison().between("a", "b")
     assert (pair.difference, pair.p, pair.word) == (0.0, 1.0, "not told apart")
@@ -118,7 +107,7 @@ def test_all_right_and_all_wrong_runs_are_no_certainty(seeds: int, right: int) -
     assert far.word == ("not told apart" if seeds == 1 else "better" if right else "worse")
 
 
-def test_rounding_is_no_difference() -> None:
+def test_rounding_is_no_difference():
     # The sum of the same scores in another order: 0.1 + 0.2 + 0.3 is not 0.3 + 0.2 + 0.1 to the last digit.
     first, second = np.array([[0.1, 0.2, 0.3]] * 3), np.array([[0.3, 0.2, 0.1]] * 3)
     assert first.mean() != second.mean()
@@ -126,7 +115,7 @@ def test_rounding_is_no_difference() -> None:
     assert (pair.difference, pair.p_items, pair.p) == (0.0, 1.0, 1.0)
 
 
-def test_further_models_cost_the_primary_contrast_nothing() -> None:
+def test_further_models_cost_the_primary_contrast_nothing():
     """A difference that a test of its own shows is drowned by pairs of four more models, unless it was primary."""
     generator = np.random.default_rng(3)
     scores = {name: generator.random((3, 400)) < share for name, share in (("a", 0.9), ("b", 0.83))}
@@ -154,7 +143,7 @@ def test_further_models_cost_the_primary_contrast_nothing() -> None:
         (-0.1, 0.2, 0.2, 5, False, "not told apart"),
     ],
 )
-def test_the_rule(low: float, high: float, p: float, seeds: int, apart: bool, word: Word) -> None:
+def test_the_rule(low, high, p, seeds, apart, word):
     pair = PairTest("a", "b", "m", (low + high) / 2, low, high, p, p, "better", separated=apart, seeds=seeds)
     assert choose_word(pair) == word
     turned = {"better": "worse", "worse": "better"}
@@ -171,13 +160,13 @@ def test_the_rule(low: float, high: float, p: float, seeds: int, apart: bool, wo
         (1.1, 1.5, "better", "more"),
     ],
 )
-def test_a_difference_beside_a_margin(low: float, high: float, word: Word, said: str) -> None:
+def test_a_difference_beside_a_margin(low, high, word, said):
     pair = PairTest("a", "b", "m", (low + high) / 2, low, high, 0.01, 0.01, word, seeds=3)
     assert pair.beside(1.0) == pair.swapped().beside(1.0) == said
     assert dataclasses.replace(pair, seeds=2).beside(1.0) == "cannot tell"
 
 
-def test_intervals_stay_within_what_a_metric_can_be() -> None:
+def test_intervals_stay_within_what_a_metric_can_be():
     outputs = {"a": [["x", "x", "x"], ["x", "x", "x"], ["", "", "x"]]}
     score = score_counts(Chrf().count_runs(outputs, ["x", "x", "x"]), Chrf()).estimates()["a"]
     assert (score.high, score.low < score.mean) == (100.0, True)
@@ -189,13 +178,13 @@ RIGHT = np.repeat(np.random.default_rng(0).random((2, 1, 80)) < np.array([0.9, 0
 RIGHT[:, 0, 0] ^= True  # runs that differ in one item
 
 
-def width(comparison: Comparison) -> float:
+def width(comparison):
     score = comparison.estimates["a"]
     return score.high - score.low
 
 
 @pytest.mark.parametrize("seeds", [1, 3])
-def test_copies_of_items_add_nothing(seeds: int) -> None:
+def test_copies_of_items_add_nothing(seeds):
     """Nine copies of each of 80 items pass for 720 items unless they are known to be copies."""
     few = {"a": RIGHT[0][:seeds], "b": RIGHT[1][:seeds]}
     many = {name: np.repeat(values, COPIES, axis=1) for name, values in few.items()}
@@ -214,7 +203,7 @@ def test_copies_of_items_add_nothing(seeds: int) -> None:
 @pytest.mark.parametrize(
     "scores", [{}, {"a": [1, 0]}, {"a": np.ones((3, 0))}, {"a": [[1.0, math.nan]]}, {"a": [[1, 0]], "b": [[1, 0, 1]]}]
 )
-def test_bad_scores_are_refused(scores: dict[str, Any]) -> None:
+def test_bad_scores_are_refused(scores):
     with pytest.raises(ValueError, match=r"expected \[seeds, items\] of finite numbers, the same items"):
         score_runs(scores)
 
@@ -222,14 +211,14 @@ def test_bad_scores_are_refused(scores: dict[str, Any]) -> None:
 # Runs that share the luck of a tuning, and trainings that fail: by hand and against SciPy
 
 
-def runs_of(**scores: list[float]) -> RunScores:
+def runs_of(**scores):
     """Scores of runs on so many items that these add nothing."""
     arrays = {name: np.array(values) for name, values in scores.items()}
     count = sum(map(len, scores.values()))
     return RunScores(arrays, np.zeros((count, count)), 10**6, bounds=(0.0, 1.0))
 
 
-def test_tunings_are_the_units_of_welchs_test() -> None:
+def test_tunings_are_the_units_of_welchs_test():
     first, second = [0.9, 0.92, 0.8, 0.84, 0.95, 0.95], [0.7, 0.72, 0.81, 0.79, 0.6, 0.7]
     pair = by_tuning(runs_of(a=first, b=second), {"a": "xxyyzz", "b": "112233"}).pair("a", "b")
     expected = stats.ttest_ind([0.91, 0.82, 0.95], [0.71, 0.8, 0.65], equal_var=False)
@@ -237,26 +226,26 @@ def test_tunings_are_the_units_of_welchs_test() -> None:
     assert (pair.low, pair.high) == pytest.approx(tuple(expected.confidence_interval()))
     (few,) = by_tuning(runs_of(a=first[:4], b=second[:4]), {"a": "xxyy", "b": "1122"}).comparison().pairs
     assert few.word == "not told apart"  # four runs, two tunings
+    for labels in ("xxxxyy", "xxxxxx", "xxyyz"):
+        with pytest.raises(ValueError, match="a: expected at least two tunings with as many runs each"):
+            by_tuning(runs_of(a=first), {"a": labels})
+    runs = by_tuning(runs_of(a=[0.9, 0.91, 0.0, 0.9, 0.92, 0.9], b=[0.8] * 6), {"a": "xxyyzz", "b": "xxyyzz"})
+    flags = [False, False, True, False, False, False]  # where runs failed tunings stay the units
+    assert runs.without({"a": np.array(flags)}).units("a").tolist() == pytest.approx([0.905, 0.9, 0.91])
+    assert failing(runs, a=flags).pair("a", "b").seeds == 3
 
 
-@pytest.mark.parametrize("labels", ["xxxx", "xxxy", "xxy"])
-def test_tunings_have_as_many_runs_each(labels: str) -> None:
-    scores = runs_of(a=[0.5, 0.6, 0.7, 0.8])
-    with pytest.raises(ValueError, match="a: expected at least two tunings with as many runs each"):
-        by_tuning(scores, {"a": labels})
-
-
-def failing(scores: RunScores, **failed: list[bool]) -> RunScores:
+def failing(scores, **failed):
     return replace(scores, failed={name: np.array(flags) for name, flags in failed.items()})
 
 
 @pytest.mark.parametrize("counts", [((3, 3), (0, 3)), ((5, 5), (1, 5)), ((2, 4), (1, 6)), ((0, 3), (0, 3))])
-def test_fishers_test_is_scipys(counts: tuple[tuple[int, int], tuple[int, int]]) -> None:
+def test_fishers_test_is_scipys(counts):
     table = [[count, total - count] for count, total in counts]
     assert fisher_p(*counts) == pytest.approx(stats.fisher_exact(table).pvalue)
 
 
-def test_failed_runs_count_in_the_mean_and_neither_side_alone_makes_a_difference() -> None:
+def test_failed_runs_count_in_the_mean_and_neither_side_alone_makes_a_difference():
     bad = [0.95, 0.96, 0.0, 0.95, 0.96]
     good = [0.90, 0.91, 0.90, 0.89, 0.90]
     flags = [False, False, True, False, False]
@@ -272,17 +261,9 @@ def test_failed_runs_count_in_the_mean_and_neither_side_alone_makes_a_difference
     assert failing(often, b=[False] * 6 + [True] * 6).comparison().between("a", "b").word == "not told apart"
 
 
-def test_a_model_all_of_whose_trainings_failed_is_worse_if_enough_were_made() -> None:
+def test_a_model_all_of_whose_trainings_failed_is_worse_if_enough_were_made():
     for count, word in ((3, "not told apart"), (5, "worse")):
         scores = runs_of(a=[0.001 * run for run in range(count)], b=[0.9 + 0.001 * run for run in range(count)])
         assert failing(scores, a=[True] * count).comparison().between("a", "b").word == word
     both = failing(runs_of(a=[0.0, 0.01, 0.0], b=[0.0, 0.0, 0.02]), a=[True] * 3, b=[True] * 3)
     assert both.comparison().between("a", "b").word == "not told apart"
-
-
-def test_tunings_stay_the_units_where_runs_failed() -> None:
-    runs = by_tuning(runs_of(a=[0.9, 0.91, 0.0, 0.9, 0.92, 0.9], b=[0.8] * 6), {"a": "xxyyzz", "b": "xxyyzz"})
-    flags = np.array([False, False, True, False, False, False])
-    others = runs.without({"a": flags})
-    assert others.units("a").tolist() == pytest.approx([0.905, 0.9, 0.91])
-    assert failing(runs, a=flags.tolist()).pair("a", "b").seeds == 3

@@ -98,8 +98,9 @@ def test_a_bare_encoder_decoder_reads_a_given_target(name, sizes):
         torch.testing.assert_close(weights, theirs[0].detach())
 
 
-def test_an_encoder_decoder_has_three_kinds_of_maps():
-    view = explore(made("BartForConditionalGeneration", **BART), of_t5(), TEXT, SECOND, layers=[1], heads=[0])
+def test_an_encoder_decoder_has_three_kinds_of_maps_and_generates_as_it_is_told():
+    model, tokenizer = made("BartForConditionalGeneration", **BART), of_t5()
+    view = explore(model, tokenizer, TEXT, SECOND, layers=[1], heads=[0])
     s, t = len(view.source_tokens), len(view.target_tokens)
     assert (view.prediction, view.target_tokens[-1]) == (SECOND, "</s>")
     shapes = [tuple(x.shape) for kind in (view.weights, view.encoder_weights, view.decoder_weights) for x in kind]
@@ -107,6 +108,10 @@ def test_an_encoder_decoder_has_three_kinds_of_maps():
     kinds = {(map_.kind, map_.layer, map_.head) for map_ in view.maps().maps}
     assert kinds == {(kind, 1, 0) for kind in ("cross", "encoder", "decoder")}
     assert "<svg" in view.to_svg()
+    forced = {"forced_bos_token_id": WORDS.index("<de>"), "num_beams": 3}
+    view = explore(model, tokenizer, TEXT, max_new_tokens=5, generate=forced)
+    assert view.target_tokens[0] == "<de>"
+    assert view.weights[0].shape == (2, len(view.target_tokens), len(view.source_tokens))
 
 
 BYTES = models.BPE({letter: k for k, letter in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))}, [])
@@ -124,14 +129,6 @@ def test_tokens_are_what_a_person_reads(model, before, after, tokens):
     inner.pre_tokenizer, inner.decoder = before, after
     tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=inner)
     assert list(readable(tokenizer, torch.tensor(tokenizer("a balloon").input_ids))) == tokens
-
-
-def test_arguments_of_generate_are_handed_on():
-    model, tokenizer = made("BartForConditionalGeneration", **BART), of_t5()
-    forced = {"forced_bos_token_id": WORDS.index("<de>"), "num_beams": 3}
-    view = explore(model, tokenizer, TEXT, max_new_tokens=5, generate=forced)
-    assert view.target_tokens[0] == "<de>"
-    assert view.weights[0].shape == (2, len(view.target_tokens), len(view.source_tokens))
 
 
 def test_weights_that_the_user_computed_are_shown():

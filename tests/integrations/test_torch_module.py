@@ -71,15 +71,6 @@ def test_results_and_gradients_are_pytorchs(first, close):
                     close(parameters[name].grad, parameter.grad)
 
 
-def test_a_row_that_may_attend_to_nothing_gives_the_bias():
-    module = MultiheadAttention(6, 2, batch_first=True)
-    nn.init.uniform_(module.out_proj.bias)
-    x = torch.randn(1, 3, 6)
-    output, weights = module(x, x, x, key_padding_mask=torch.ones(1, 3, dtype=torch.bool))
-    torch.testing.assert_close(output, module.out_proj.bias.expand(1, 3, 6))
-    assert not weights.any()
-
-
 @pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
 @pytest.mark.parametrize("padded", [False, True])
 def test_no_inference_kernel_of_pytorch_bypasses_it(padded, monkeypatch):
@@ -113,13 +104,17 @@ def test_any_score_and_position():
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32])
 def test_a_finite_mask_over_every_key_hides_none(dtype):
-    """-1e9 would be minus infinity in float16, and a softmax over hidden keys alone NaN."""
+    """-1e9 would be minus infinity in float16, and a softmax over hidden keys alone NaN. Only the bias is left."""
     module = MultiheadAttention(6, 2, batch_first=True).to(dtype)
+    nn.init.uniform_(module.out_proj.bias)
     x = torch.randn(2, 3, 6, dtype=dtype)
     mask = torch.full((3, 3), -1e9)
     output, weights = module(x, x, x, attn_mask=mask)
     torch.testing.assert_close(weights.sum(-1), torch.ones(2, 3, dtype=dtype), rtol=0, atol=2e-3)
     torch.testing.assert_close(module(x, x, x, attn_mask=mask, need_weights=False)[0], output, rtol=0, atol=2e-3)
+    output, weights = module(x, x, x, key_padding_mask=torch.ones(2, 3, dtype=torch.bool))
+    torch.testing.assert_close(output, module.out_proj.bias.expand(2, 3, 6))
+    assert not weights.any()
 
 
 @pytest.mark.parametrize("weights", [False, True])

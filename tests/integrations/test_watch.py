@@ -131,14 +131,6 @@ def test_a_model_that_computes_its_attention_itself_says_so():
     assert len(seen.without_weights) == 2
 
 
-def test_two_values_of_one_query_and_key_have_one_map():
-    model = made("DiffLlama")
-    with torch.no_grad(), watch(model) as seen:
-        model(PROMPT)
-    for layer in seen.layers:
-        torch.testing.assert_close(layer.weights, eager(model, PROMPT)["decoder"][layer.number])
-
-
 def test_rows_that_do_not_sum_to_one_are_refused(monkeypatch):
     def halved(*args, **named):
         output, weights = attend(*args, **named)
@@ -170,11 +162,13 @@ def test_each_call_has_its_weights_and_the_position_of_its_first_row():
         _ = seen.layers[0].weights
 
 
-def test_a_layer_that_is_used_twice_has_weights_for_each_time():
-    model = made("Albert")
+@pytest.mark.parametrize("family", ["Albert", "DiffLlama"])
+def test_a_layer_that_is_used_twice_has_weights_for_each_time_and_two_values_have_one_map(family):
+    model = made(family)
     with torch.no_grad(), watch(model) as seen:
         model(PROMPT)
-    for kept, expected in zip(seen.layers[0].calls, eager(model, PROMPT)["decoder"], strict=True):
+    calls = [call for layer in seen.layers for call in layer.calls]
+    for kept, expected in zip(calls, eager(model, PROMPT)["decoder"], strict=True):
         torch.testing.assert_close(kept, expected)
 
 
@@ -243,16 +237,12 @@ def test_looking_changes_no_gradient_and_sees_each_call_once(is_reentrant, is_in
         assert torch.equal(plain, watched)
 
 
-def test_watches_may_lie_inside_each_other():
+def test_watches_may_lie_inside_each_other_and_see_no_other_thread():
     model = made("Llama")
     with torch.no_grad(), watch(model, layers=[0]) as outer, watch(model, layers=[0, 1]) as inner:
         model.generate(PROMPT, **SEEN, num_beams=2)
     assert torch.equal(outer.layers[0].weights, inner.layers[0].weights)
-
-
-def test_another_thread_is_not_watched():
-    model = made("Bert")
-    with torch.no_grad(), watch(model) as seen:
+    with watch(model) as seen:
         thread = threading.Thread(target=model, args=(PROMPT,))
         thread.start()
         thread.join()
@@ -268,21 +258,24 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("numbers", "message"), REFUSED, ids=[str(numbers) for numbers, _ in REFUSED])
-def test_what_cannot_be_watched_is_refused(numbers, message):
+def test_layers_and_heads_that_cannot_be_watched_are_refused(numbers, message):
     model = made("Bert")
     with pytest.raises(UserError, match=message), watch(model, **numbers):
         model(PROMPT)
-    module = torch.nn.Linear(2, 2)
-    with pytest.raises(UserError, match="watch: expected a model of transformers, got Linear"), watch(module):
-        pass
 
 
-@pytest.mark.parametrize("options", [{"past_key_values": object()}, {"custom_generate": "mine"}])
-def test_what_cannot_be_read_again_is_refused_before_it_is_generated(options):
+def test_what_cannot_be_watched_is_refused_and_left_as_it_was():
+    with pytest.raises(UserError, match="watch: expected a model of transformers, got Linear"):
+        watch(torch.nn.Linear(2, 2)).__enter__()
+    bloom = transformers.BloomModel(transformers.BloomConfig(vocab_size=31, hidden_size=16, n_layer=1, n_head=4))
+    with pytest.raises(UserError, match="BloomModel"):
+        watch(bloom).__enter__()
+    assert bloom.config._attn_implementation == "eager"
     model = made("Llama")
-    with pytest.raises(UserError, match="of `generate` cannot be read again: give tokens"), watch(model):
-        model.generate(PROMPT, **SEEN, **options)
-    assert "generate" not in vars(model), "the model is as it was"
+    for options in ({"past_key_values": object()}, {"custom_generate": "mine"}):
+        with pytest.raises(UserError, match="of `generate` cannot be read again: give tokens"), watch(model):
+            model.generate(PROMPT, **SEEN, **options)
+        assert "generate" not in vars(model)
 
 
 # The attention layers of Hugging Face models: their kinds, towers and numbers are those of the model
@@ -307,7 +300,9 @@ def test_kinds_follow_from_what_a_layer_does_and_towers_are_apart(name, labels):
     assert len({(layer.tower, layer.kind, layer.number) for layer in layers}) == len(layers)
 
 
-def test_layer_three_of_a_hybrid_is_three():
+def test_layer_three_of_a_hybrid_is_three_and_blocks_within_stages_are_counted():
+    stages = attention_layers(transformers.SwinModel(transformers.SwinConfig(depths=[1, 2], num_heads=[1, 2])))
+    assert [layer.number for layer in stages.values()] == [0, 1, 2]
     config = transformers.Qwen3NextConfig(
         vocab_size=64, hidden_size=32, num_hidden_layers=4, num_attention_heads=4, num_key_value_heads=2, head_dim=8,
         linear_num_key_heads=2, linear_num_value_heads=4, linear_key_head_dim=8, linear_value_head_dim=8,
@@ -319,15 +314,3 @@ def test_layer_three_of_a_hybrid_is_three():
     assert [(layer.name, layer.number) for layer in seen.layers] == [("layers.3.self_attn", 3)]
     with pytest.raises(UserError, match="`layers` 0: the model has layers 3 with attention"), watch(model, layers=[0]):
         pass
-
-
-def test_blocks_within_stages_are_counted():
-    layers = attention_layers(transformers.SwinModel(transformers.SwinConfig(depths=[1, 2], num_heads=[1, 2])))
-    assert [layer.number for layer in layers.values()] == [0, 1, 2]
-
-
-def test_a_refused_model_is_left_as_it_was():
-    model = transformers.BloomModel(transformers.BloomConfig(vocab_size=31, hidden_size=16, n_layer=1, n_head=4))
-    with pytest.raises(UserError, match="BloomModel"), watch(model):
-        pass
-    assert model.config._attn_implementation == "eager"

@@ -36,12 +36,6 @@ pytestmark = pytest.mark.usefixtures("plugins")
 VOCAB = 47
 
 
-def test_a_score_says_whether_it_needs_equal_widths():
-    settings = {"encoder.hidden_dim": 64, "decoder.initial_state": "project", "decoder.score": "cosine"}
-    with pytest.raises(UserError, match="'cosine' needs equal widths, but the encoder's is 64 and the decoder's 128"):
-        override(get_preset("rnn-attention").config, settings)
-
-
 @pytest.mark.parametrize("budget", [60_000, 182_000, 2_000_000])
 def test_a_family_is_sized_for_a_budget(budget):
     size = partial(parameters, vocab_size=VOCAB)
@@ -95,14 +89,19 @@ def test_a_position_that_is_added_can_be_a_plugin():
         model(source, source, source_mask=source > 0)
 
 
-def test_a_constructor_is_handed_what_it_names_and_told_what_there_is():
+def test_a_constructor_is_handed_what_it_names_and_told_what_there_is_and_a_score_its_widths():
+    settings = {"encoder.hidden_dim": 64, "decoder.initial_state": "project", "decoder.score": "cosine"}
+    with pytest.raises(UserError, match="'cosine' needs equal widths, but the encoder's is 64 and the decoder's 128"):
+        override(get_preset("rnn-attention").config, settings)
+
     class Wide(Score):
         def __init__(self, key_dim, *, max_length, times=2):
             super().__init__()
             self.sizes = (key_dim, max_length, times)
+            self.sharpness = torch.nn.Parameter(torch.ones(()))  # without axes
 
         def forward(self, query, key):
-            return query.new_zeros(*query.shape[:3], key.shape[2])
+            return self.sharpness * query.new_zeros(*query.shape[:3], key.shape[2])
 
     class Odd(Wide):
         def __init__(self, colour):
@@ -113,6 +112,8 @@ def test_a_constructor_is_handed_what_it_names_and_told_what_there_is():
     assert make_score("wide", 3, 5, max_length=7).sizes == (5, 7, 2)
     with pytest.raises(UserError, match=r"score 'odd': its constructor asks for colour without a default; "):
         make_score("odd", 3, 5)
+    model = build(override(get_preset("rnn-attention").config, {"decoder.score": "wide"}), vocab_size=11).eval()
+    assert by_blocking(model, torch.tensor([5, 6, 2]), torch.tensor([1, 7])).shape == (2, 3)
 
 
 def test_a_family_whose_model_does_not_follow_the_protocol_is_refused_when_it_is_built():
@@ -126,20 +127,6 @@ def test_a_family_whose_model_does_not_follow_the_protocol_is_refused_when_it_is
             build(config(), vocab_size=5)
     with pytest.raises(UserError, match="Unfinished: has no method start, and its memory Memory is no DecoderState"):
         unfinished.start(Memory())
-
-
-def test_a_parameter_without_axes_is_measured():
-    class Sharpened(Score):
-        def __init__(self):
-            super().__init__()
-            self.sharpness = torch.nn.Parameter(torch.ones(()))
-
-        def forward(self, query, key):
-            return self.sharpness * (query @ key.transpose(-2, -1))
-
-    register.score("sharpened")(Sharpened)
-    model = build(override(get_preset("rnn-attention").config, {"decoder.score": "sharpened"}), vocab_size=11).eval()
-    assert by_blocking(model, torch.tensor([5, 6, 2]), torch.tensor([1, 7])).shape == (2, 3)
 
 
 def test_an_attention_gets_every_setting_that_it_takes(plugins):
