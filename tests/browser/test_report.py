@@ -1,4 +1,4 @@
-"""The report in a real browser: it opens quietly, fits where it is read, and every control shows what is recorded.
+"""Reports and explorers in a real browser: they open quietly, fit where they are read, and show what is recorded.
 
 One file, so that one worker opens one browser for it.
 """
@@ -7,6 +7,9 @@ import re
 from pathlib import Path
 
 import pytest
+import torch
+
+from selfattn.runs.attention_view import AttentionView
 
 PAGES = [pytest.param("many_models", marks=pytest.mark.slow), "hostile", "rich"]
 OPEN_DETAILS = "document.querySelectorAll('details').forEach(one => { one.open = true; });"
@@ -116,11 +119,14 @@ def test_the_command_can_be_copied(browser):
 
 
 @pytest.mark.parametrize(("lang", "dark", "width", "view"), [("en", False, 1280, "map"), ("ko", True, 400, "lines")])
-def test_axe_has_no_objection(browser, violations, lang, dark, width, view):
+def test_axe_has_no_objection(browser, page, violations, lang, dark, width, view):
     browser.open("rich", lang=lang, width=width, dark=dark)
     browser.run(OPEN_DETAILS)
     browser.choose(f"input[name=view][value={view}]")
     browser.choose("#panels td[data-row='1'][data-column='24']" if view == "map" else "#panels .weave button")
+    assert violations() == []
+    browser.show(page, dark=dark)
+    browser.choose("input[name=view][value=all]")
     assert violations() == []
 
 
@@ -274,3 +280,51 @@ def test_right_to_left_text_stands_as_it_is_read(browser):
     assert line[0] == "⏎"
     assert line[1:5] == source[-4:] == "٢٠٢٦"  # the number reads from left to right
     assert line[5:].endswith(source[:4][::-1])  # the first word begins at the right
+
+
+# The explorer of one text: two sentences, all heads at a glance, and a legend of what the page has
+
+TOKENS = ("[CLS]", "a", "dog", "[SEP]", "it", "ran", "[SEP]")
+SECOND_TEXT = 4
+
+
+def weights(*size):
+    return torch.rand(*size, generator=torch.Generator().manual_seed(0)).mul(5).softmax(-1)
+
+
+@pytest.fixture
+def page(tmp_path):
+    maps = tuple(weights(4, 3, 7, 7))
+    view = AttentionView("a dog ↔ it ran", "", TOKENS, (), (), maps, (), second=SECOND_TEXT, without=("layers.9",))
+    view.save(tmp_path / "map.html")
+    return tmp_path / "map.html"
+
+
+def test_a_part_shows_what_one_sentence_reads_of_another(browser, page):
+    browser.show(page)
+    assert len(browser.all("td.cut")) == len(TOKENS)
+    browser.choose("input[value='1→2']")
+    expected = weights(4, 3, 7, 7)[-1].mean(dim=0)[:SECOND_TEXT, SECOND_TEXT:]
+    torch.testing.assert_close(torch.tensor(browser.weights()), expected, atol=0.002, rtol=0)
+    assert [head.text for head in browser.all(".map thead th")] == ["it", "ran", "[SEP]"]
+    browser.one("td[data-row='1'][data-column='0']").click()
+    assert browser.text(".readout").startswith("a2 reads it5:")
+
+
+@pytest.mark.parametrize(("width", "lang"), [(1280, "en"), (400, "ko")])
+def test_a_small_map_of_every_head_is_enlarged(browser, page, width, lang):
+    browser.show(page, width, dark=width == 400, fragment=f"#{lang}")
+    browser.choose("input[name=view][value=all]")
+    assert len(browser.all(".minis canvas")) == 12
+    assert browser.run("return document.documentElement.scrollWidth") <= width
+    browser.choose(".minis button[data-layer='2'][data-head='1']")
+    torch.testing.assert_close(torch.tensor(browser.weights()), weights(4, 3, 7, 7)[2, 1], atol=0.001, rtol=0)
+    assert not browser.all(".minis canvas")
+
+
+def test_the_legend_explains_what_the_page_has(browser, page):
+    browser.show(page)
+    notes = " ".join(note.text for note in browser.all("p.note"))
+    assert "each row of attention sums to 1" in notes
+    assert "No weights from: layers.9." in notes
+    assert not any(word in notes for word in ("␣", "⏎", "⊢", "gold", "gradient"))

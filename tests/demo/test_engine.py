@@ -1,7 +1,6 @@
 """The JavaScript engine against torch: the same outputs, and attention weights within 1e-4."""
 
 import base64
-import gzip
 import json
 import random
 import shutil
@@ -186,13 +185,6 @@ def test_after_forced_tokens_the_model_goes_on_by_itself(ask_node):
     assert logits[0].argmax(dim=-1)[2:].tolist() == written[2:]
 
 
-def test_rollout_multiplies_the_layers(ask_node):
-    layers = torch.rand(3, 2, 4, 4, generator=torch.Generator().manual_seed(0)).softmax(dim=-1)
-    mixed = 0.5 * layers.mean(dim=1) + 0.5 * torch.eye(4)
-    [answer] = ask_node("rollout", [layers.tolist()])
-    torch.testing.assert_close(torch.tensor(answer), mixed[2] @ mixed[1] @ mixed[0])
-
-
 @pytest.mark.parametrize("count", [25, pytest.param(1000, marks=pytest.mark.slow)])
 def test_the_committed_page_and_the_library_write_the_same_dates(ask_node, count):
     models, _ = read_page(PAGE.read_text(encoding="utf-8"))
@@ -278,14 +270,6 @@ HARD = [
 ]  # fmt: skip
 
 
-def assert_same_subwords(ask, tokenizer, texts):
-    described = page_tokens(tokenizer)
-    (answers,) = ask(SEGMENT, [{"data": described, "texts": texts}])
-    for text, (ids, again) in zip(texts, answers, strict=True):
-        wanted = tokenizer.encode(text)
-        assert (ids, again) == (wanted, tokenizer.decode(wanted)), text
-
-
 @pytest.mark.parametrize("byte_fallback", [True, False])
 @pytest.mark.parametrize("kind", ["unigram", "bpe"])
 def test_subwords_of_hard_texts_are_those_of_the_library(ask_node, kind, byte_fallback):
@@ -294,18 +278,8 @@ def test_subwords_of_hard_texts_are_those_of_the_library(ask_node, kind, byte_fa
     texts = [" ".join(draw.choices(words, k=draw.randint(1, 9))) for _ in range(300)]
     settings = SubwordSettings(kind, vocab_size=400, byte_fallback=byte_fallback)
     tokenizer = SubwordTokenizer.train(texts, settings, clip=True)
-    random_texts = ["".join(draw.choices("abcdé한국 zß", k=30)) for _ in range(300)]
-    assert_same_subwords(ask_node, tokenizer, [*HARD, *texts, *random_texts])
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["unigram", "bpe"])
-def test_subwords_of_ten_thousand_sentences(ask_node, kind, shared_data):
-    def lines(name):
-        return gzip.decompress(shared_data(name).read_bytes()).decode().split("\n")
-
-    captions = [lines(f"multi30k/train.{language}.gz") for language in ("en", "de")]
-    texts = [line for each in captions for line in each[:10_000]]
-    tokenizer = SubwordTokenizer.train(texts, SubwordSettings(kind, vocab_size=4000))
-    unseen = [line for each in captions for line in each[10_000:14_000]]
-    assert_same_subwords(ask_node, tokenizer, [*unseen, *lines("tatoeba/kor.txt.gz")[:2000]])
+    texts += [*HARD, *("".join(draw.choices("abcdé한국 zß", k=30)) for _ in range(300))]
+    (answers,) = ask_node(SEGMENT, [{"data": page_tokens(tokenizer), "texts": texts}])
+    for text, (ids, again) in zip(texts, answers, strict=True):
+        wanted = tokenizer.encode(text)
+        assert (ids, again) == (wanted, tokenizer.decode(wanted)), text

@@ -102,24 +102,20 @@ def test_it_writes_what_torch_writes(open_page):
     assert not page.one("#work").is_displayed()
 
 
-def test_it_opens_from_disk_in_silence_and_asks_nobody(open_page):
-    page = open_page("transformer", "rnn-attention", "rnn-plain")
-    page.choose("input[name=lang][value=ko]")
+def test_it_opens_from_disk_in_silence_and_texts_of_others_do_nothing(open_page):
+    page = open_page("transformer", "rnn-plain", "<b>hostile</b>", "constructor")  # the last: of every object
+    assert page.all("#models [data-model=constructor] .map td")
     page.choose("input[name=choose][value=draw]")
     page.choose(f"{FIRST} td[data-row='1'][data-column='2']")
+    page.set("#text", "<img src=x onerror=alert(1)></script>")
+    page.set("#right", "<b>")
+    assert page.all("main img, main script, #models b b") == []
+    assert "<b>hostile</b>" in " ".join(page.told("#models h2"))
+    page.choose("input[name=lang][value=ko]")
     assert page.logs("browser") == []
     requests = page.requests()
     assert len([url for url in requests if url.startswith("file:")]) == 1
     assert all(url.startswith(("file:", "data:")) for url in requests)
-
-
-def test_texts_of_others_stand_there_and_do_nothing(open_page):
-    page = open_page("<b>hostile</b>", "constructor")  # the second is a property of every object
-    assert page.all("#models [data-model=constructor] .map td")
-    page.set("#text", "<img src=x onerror=alert(1)></script>")
-    page.set("#right", "<b>")
-    assert page.all("main img, main script, #models b b") == []
-    assert "<b>hostile</b>" in page.text("#models h2")
 
 
 def test_attention_is_torchs_in_every_kind_layer_and_head(open_page):
@@ -376,35 +372,28 @@ def test_what_cannot_run_says_so(open_page, tmp_path):
     page.driver.get((tmp_path / "foreign.html").as_uri())
     page.set("#text", TEXT)
     assert "does not know (score mine)" in page.text("#models .panel")
-    with pytest.raises(UserError, match="at least one run"):
-        write_demo([], Path("nowhere.html"))
-    with pytest.raises(UserError, match="language 'xx'"):
-        written(tmp_path, short, lang="xx")
-    with pytest.raises(UserError, match="cannot be written"):
-        write_demo([short], Path("no such folder", "demo.html"))
 
 
-def test_a_run_without_weights_is_refused(tmp_path):
-    exported = run("transformer")
+def test_what_no_page_is_made_of_is_refused(tmp_path):
+    short, exported = run("learned"), run("transformer")
     exported.model = torch.nn.Module()
-    with pytest.raises(UserError, match="transformer: an exported run has no weights for a page"):
-        written(tmp_path, exported)
+    for runs, place, options, message in (
+        ([], tmp_path / "demo.html", {}, "at least one run"),
+        ([short], tmp_path / "demo.html", {"lang": "xx"}, "language 'xx'"),
+        ([short], Path("no such folder", "demo.html"), {}, "cannot be written"),
+        ([short, short], tmp_path / "demo.html", {}, "given twice"),
+        ([exported], tmp_path / "demo.html", {}, "transformer: an exported run has no weights for a page"),
+    ):
+        with pytest.raises(UserError, match=message):
+            write_demo(runs, place, **options)
 
 
-def test_models_of_one_preset_are_told_apart(tmp_path):
+def test_models_have_the_names_and_colours_of_the_report(tmp_path):
     runs = [run("transformer"), run("transformer")]
-    runs[1].path = Path("second-seed")
-    page = written(tmp_path, *runs)
-    assert '"name":"second-seed"' in page
-    runs[1].path = Path("elsewhere/transformer")
-    assert '"name":"elsewhere/transformer"' in written(tmp_path, *runs)
-    with pytest.raises(UserError, match="given twice"):
-        written(tmp_path, runs[0], runs[0])
-
-
-def test_a_renamed_model_has_the_name_and_the_colour_of_the_report(tmp_path):
-    mine = run("rnn-attention")
-    page = written(tmp_path, mine, labels=["far"], names=["other", "third", "far"])
+    for path, name in (("second-seed", "second-seed"), ("elsewhere/transformer", "elsewhere/transformer")):
+        runs[1].path = Path(path)
+        assert f'"name":"{name}"' in written(tmp_path, *runs)
+    page = written(tmp_path, run("rnn-attention"), labels=["far"], names=["other", "third", "far"])
     sign = Signs(["other", "third", "far"])["far"]
     assert '"name":"far"' in page
     assert f'"colour":{sign.colour}' in page
