@@ -21,11 +21,6 @@ def dealt(examples, **bounds):
     return [batch.indices for batch in batches(examples, **{"batch_size": None, "max_tokens": None} | bounds)]
 
 
-def test_a_target_has_at_least_one_id():
-    with pytest.raises(ValueError, match="at least one id"):
-        collate([Example([5], [])], PAD, BOS, [0])
-
-
 def test_the_token_bound_counts_padding_on_both_sides():
     # Two rows of (3 + 2) ids: 10. A third row would make three of (4 + 2): 18.
     examples = lengths((3, 2), (1, 1), (4, 2), (4, 1), (1, 2))
@@ -36,9 +31,11 @@ def test_the_token_bound_counts_padding_on_both_sides():
 
 
 @pytest.mark.parametrize("bounds", [{}, {"batch_size": 0}, {"max_tokens": -1}, {"batch_size": 4, "max_tokens": 0}])
-def test_bad_bounds_are_refused_at_once(bounds):
+def test_bad_bounds_and_a_target_without_an_id_are_refused_at_once(bounds):
     with pytest.raises(ValueError, match=r"batch_size|max_tokens"):
         dealt(lengths((1, 1)), **bounds)
+    with pytest.raises(ValueError, match="at least one id"):
+        collate(lengths((1, 0)), PAD, BOS, [0])
 
 
 def example(number):

@@ -1,22 +1,27 @@
 """Corpora: each row is kept or counted, parts share no sentence; several are mixed by weights or a temperature."""
 
+import gc
+import hashlib
 import itertools
 import json
+import os
 import random
 import re
+import sys
 from collections import Counter
+from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from marian_model import pairs, write_pairs
-from training_parts import StopAt, Stopped
 
 from selfattn.data.corpus import CleaningOptions, PairStream, Tally, clean_rows, is_unlikely, loose, read_corpus
 from selfattn.data.readers.pairs import PairFiles
 from selfattn.data.readers.rows import BadRecord, RawPair
 from selfattn.data.splits import Mixture
 from selfattn.errors import UserError
-from selfattn.runs.load import load
-from selfattn.runs.train import train
+from selfattn.processes import give_back_memory, paused_collector
 from selfattn.tasks.translation import Translation
 
 
@@ -69,24 +74,20 @@ def test_every_pair_is_kept_or_counted(files):
     assert "  left out, shared with valid or test: 2 (first train.tsv:7)" in corpus.notes
 
 
-def test_a_stream_gives_the_same_but_for_repeats(files):
+def test_a_stream_gives_the_same_but_for_repeats(files, monkeypatch):
     corpus = read(files, streaming=True)
     assert isinstance(corpus.parts["train"], PairStream)
     expected = [*GOOD, GOOD[0], ("control", "target c")]
     assert texts(corpus.parts["train"]) == texts(corpus.parts["train"]) == expected
     assert (texts(corpus.parts["valid"]), texts(corpus.parts["test"])) == (VALID, TEST)
     json.dumps(corpus.settings)
-    with pytest.raises(UserError, match="give valid and test too, or leave out `streaming`"):
-        read({"train": files["train"]}, streaming=True)
-
-
-def test_what_is_told_of_a_stream(files, monkeypatch):
-    corpus = read(files, streaming=True)
     assert corpus.notes[0] == "train: streamed, so it is read and cleaned again in every epoch"
     monkeypatch.setattr("selfattn.data.corpus._SAMPLE", 8)
     notes = read(files, streaming=True).notes
     assert notes[0] == "train: streamed, so cleaning reports behind the first pass; of the first 8 pairs:"
     assert "    left out, shared with valid or test: 2 (first train.tsv:7)" in notes
+    with pytest.raises(UserError, match="give valid and test too, or leave out `streaming`"):
+        read({"train": files["train"]}, streaming=True)
 
 
 def test_a_corpus_whose_targets_are_its_sources_is_warned_of(files, tmp_path):
@@ -168,11 +169,6 @@ def test_lengths_are_held_against_what_the_source_lets_expect(source, target, ba
 
 # Several corpora with weights or a temperature: shares of an epoch, the same for the same seed
 
-BRIEF = {
-    "source": "en", "target": "de", "model": "rnn-plain", "tokenizer": "words", "batch_size": 16, "epochs": 2,
-    "set": ("encoder.hidden_dim=8", "decoder.hidden_dim=8"), "validation_items": 5,
-}  # fmt: skip
-
 
 @pytest.fixture(scope="module")
 def corpora(tmp_path_factory):
@@ -203,36 +199,73 @@ def test_shares_of_an_epoch(corpora, settings, share):
     assert len(epoch(0, 0, 40, data=corpora, **settings)) == 40
 
 
+def test_shares_by_hand_and_in_the_notes(corpora):
+    assert Mixture(("a", "b"), temperature=1.0).shares([30, 10]) == [0.75, 0.25]  # it leaves the sizes
+    assert Mixture(("a", "b", "c"), (1e-6, 1e-6, 1.0)).counts([1, 1, 9], 5) == [1, 1, 3]
+    splits = Translation(source="en", target="de", data=corpora, weights=(1, 3)).splits(0)
+    assert splits.settings["mixture"] == {"weights": [1, 3]}
+    notes = "\n".join(splits.notes)
+    assert "large.tsv: 25.0 % of the training" in notes
+    assert "small.tsv: 75.0 % of the training" in notes
+
+
 def test_epochs_go_through_each_corpus(corpora):
     """An epoch depends on seed and number alone; later ones bring the pairs that the first ones did not reach."""
     settings = {"data": corpora, "weights": (1, 3)}
     assert epoch(3, 0, **settings) == epoch(3, 0, **settings)
-    assert epoch(3, 0, **settings) != epoch(4, 0, **settings)
-    assert epoch(3, 0, **settings) != epoch(3, 1, **settings)
-    seen = [pair for number in range(4) for pair in epoch(number, 0, **settings)]
-    counts = Counter(pair for pair in seen if origin(corpora)[pair.source] == "large")
-    sizes = Translation(source="en", target="de", **settings).splits(0).corpora
-    passes = {4 * len([pair for pair in epoch(0, 0, **settings) if origin(corpora)[pair.source] == "large"])}
-    assert sum(counts.values()) in passes
+    assert epoch(3, 0, **settings) not in (epoch(4, 0, **settings), epoch(3, 1, **settings))
+    drawn = [
+        [pair for pair in epoch(number, 0, **settings) if origin(corpora)[pair.source] == "large"]
+        for number in range(4)
+    ]
+    counts = Counter(itertools.chain.from_iterable(drawn))
+    size = len(Translation(source="en", target="de", **settings).splits(0).corpora[0])
+    assert counts.total() == 4 * len(drawn[0])
     assert max(counts.values()) - min(counts.values()) <= 1
-    assert len(counts) == min(len(sizes[0]), sum(counts.values()))
+    assert len(counts) == min(size, counts.total())
 
 
-def test_a_temperature_of_one_leaves_the_sizes():
-    assert Mixture(("a", "b"), temperature=1.0).shares([30, 10]) == [0.75, 0.25]
-    assert Mixture(("a", "b", "c"), (1e-6, 1e-6, 1.0)).counts([1, 1, 9], 5) == [1, 1, 3]
+# What makes reading a large corpus fast changes nothing
 
 
-def test_a_training_is_told_its_shares_and_resumes(corpora, tmp_path):
-    """Stopped after an epoch and resumed, the weights are those of a training that did not stop, bit for bit."""
-    settings = BRIEF | {"data": corpora, "weights": (1, 3)}
-    full = train("translation", out=tmp_path / "full", **settings)
-    with pytest.raises(Stopped):
-        train("translation", out=tmp_path / "stopped", observers=[StopAt(25)], **settings)
-    resumed = train("translation", out=tmp_path / "stopped", resume=True, **settings)
-    for name, tensor in resumed.model.state_dict().items():
-        assert tensor.equal(full.model.state_dict()[name]), name
-    assert load(full.path).config.data["mixture"] == {"weights": [1, 3]}
-    notes = "\n".join(Translation(source="en", target="de", data=corpora, weights=(1, 3)).splits(0).notes)
-    assert "large.tsv: 25.0 % of the training" in notes
-    assert "small.tsv: 75.0 % of the training" in notes
+@given(st.text(st.characters(max_codepoint=127)) | st.text())
+def test_loose_texts_are_the_letters_and_digits(text):
+    assert loose(text) == (re.sub(r"[\W_]+", "", text.casefold()) or text)
+
+
+def test_repeated_texts_are_left_out_whatever_their_tags_and_parts_are_identified_by_all_texts(tmp_path):
+    rows = [f"source {number}\ttarget {number} é\t{tag}\n" for tag in ("", "a", "b") for number in range(2_500)]
+    (tmp_path / "a.tsv").write_text("source\ttarget\tkind\n" + "".join(rows), encoding="utf-8")
+    sources = {"train": PairFiles((tmp_path / "a.tsv",), tag="kind")}
+    corpus = read_corpus(sources, ("en", "fr"), cleaning=CleaningOptions(), held_out=10)
+    assert sum(map(len, corpus.parts.values())) == 2_500
+    assert {pair.tag for part in corpus.parts.values() for pair in part} == {""}
+    for name, part in corpus.parts.items():
+        content = "".join(f"{pair.source}\n{pair.target}\n" for pair in part)
+        expected = {"pairs": len(part), "sha256": hashlib.sha256(content.encode()).hexdigest()}
+        assert corpus.settings["parts"][name] == expected
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other C libraries give memory back by themselves")
+def test_free_memory_is_given_back():
+    def held():
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+    parts = [b"x" * 50_000 for _ in range(4_000)]
+    del parts[:-1]  # what lies behind keeps the C library from giving back what lies before
+    before = held()
+    give_back_memory()
+    assert before - held() > 100_000_000
+
+
+def test_the_collector_is_as_before_behind_a_pause():
+    @paused_collector()
+    def fail():
+        with paused_collector():
+            assert not gc.isenabled()
+        assert not gc.isenabled()
+        raise ValueError("x")
+
+    with pytest.raises(ValueError, match="x"):
+        fail()
+    assert gc.isenabled()

@@ -12,7 +12,7 @@ import pytest
 from selfattn.data.corpus import CleaningOptions, read_corpus
 from selfattn.data.pairs import Pair
 from selfattn.data.readers.groups import named_sets
-from selfattn.data.readers.lines import LearnedFile, read_texts
+from selfattn.data.readers.lines import LearnedFile, checked_encoding, lines_of, read_texts
 from selfattn.data.readers.pairs import PairFiles, read_pairs
 from selfattn.data.readers.rows import BadRecord, RawPair
 from selfattn.data.splits import book_split, seen_in
@@ -42,6 +42,7 @@ def write(path, content):
         ("a.csv", 'Go.,가.\r\n"Hi, all.",안녕.\r\n', ("1", "2"), 1),
         ("a.jsonl", '{"source": "Go.", "target": "가."}\n{"id": 3, "target": "안녕.", "source": "Hi, all."}', None, 1),
         ("date.txt", "Go.     _가.\nHi, all._안녕.  \n", None, 1),
+        ("scan.txt", "IN: Go. OUT: 가.\nIN: Hi, all. OUT: 안녕.\n", None, 1),
         ("a", '{"translation": {"en": "Go.", "ko": "가."}}\n{"en": "Hi, all.", "ko": "안녕."}\n', ("en", "ko"), 1),
     ],
 )
@@ -60,53 +61,49 @@ def test_parallel_files_go_line_by_line(tmp_path):
     ]
 
 
+BAD_JSON = """{"source": "a", "target": "b"}
+{"source": "a"
+[1]
+{"source": "a"}
+{"source": 1, "target": "b"}
+"""
+
+
 @pytest.mark.parametrize(
-    ("name", "content", "found"),
+    ("name", "content", "last", "found"),
     [
-        ("a.tsv", "a\tb\nc\n\ng\th\n", [BadRecord(2, "1 column(s), not 2")]),
-        ("a.csv", "source,target\na,b\nd,e,f\n", [BadRecord(3, "3 column(s), not 2")]),
-        ("a.txt", "a_b\nc\n\nd_e\n", [BadRecord(2, "no separator (_) between input and target")]),
-        ("a.csv", 'source,target\n"a"x,b\nc,d\n', [BadRecord(2, "',' expected after '\"'")]),
-        ("a.csv", 'source,target\na,b\n"c,d\ne,f\n', [BadRecord(3, "unexpected end of data", lines=2)]),
-        (
-            "a.jsonl",
-            '{"source": "a", "target": "b"}\n{"source": "a"\n[1]\n{"source": "a"}\n{"source": 1, "target": "b"}\n'
-            f'{"[" * 100_000}\n{{"source": {"9" * 5000}}}\n',
-            [
-                BadRecord(2, "not valid JSON (Expecting ',' delimiter)"),
-                BadRecord(3, "not a JSON object"),
-                BadRecord(4, "no 'source' and 'target'"),
-                BadRecord(5, "not two texts"),
-                BadRecord(6, "not valid JSON (nested too deep)"),
-                BadRecord(7, "not valid JSON (a number of 5000 digits)"),
-            ],
-        ),
+        ("a.tsv", "a\tb\nc\n\ng\th\n", RawPair(4, "g", "h"), [BadRecord(2, "1 column(s), not 2")]),
+        ("a.csv", "source,target\na,b\nd,e,f\n", None, [BadRecord(3, "3 column(s), not 2")]),
+        ("a.txt", "a_b\nc\n\nd_e\n", None, [BadRecord(2, "no separator (_) between input and target")]),
+        ("a.csv", 'source,target\n"a"x,b\nc,d\n', None, [BadRecord(2, "',' expected after '\"'")]),
+        ("a.csv", 'source,target\na,b\n"c,d\ne,f\n', None, [BadRecord(3, "unexpected end of data", lines=2)]),
+        ("a.jsonl", BAD_JSON + "[" * 100_000 + f'\n{{"source": {"9" * 5000}}}\n', None, [
+            BadRecord(2, "not valid JSON (Expecting ',' delimiter)"),
+            BadRecord(3, "not a JSON object"),
+            BadRecord(4, "no 'source' and 'target'"),
+            BadRecord(5, "not two texts"),
+            BadRecord(6, "not valid JSON (nested too deep)"),
+            BadRecord(7, "not valid JSON (a number of 5000 digits)"),
+        ]),
+        # bytes that are not UTF-8 are left to cleaning, and blank lines are rows without text
+        ("a.tsv", b"c\td\tby \xfe\na\xff\tb\tby \xfe\n", RawPair(2, "a\udcff", "b"), []),
+        ("a.tsv", "\n" * 3, RawPair(3, "", ""), []),
+        ("a.tsv", "\n" * 500 + "a\tb\n", RawPair(501, "a", "b"), []),
     ],
-)
-def test_broken_records_are_told_apart(tmp_path, name, content, found):
+)  # fmt: skip
+def test_broken_records_are_told_apart(tmp_path, name, content, last, found):
     records = list(PairFiles((write(tmp_path / name, content),)).records())
     assert [record for record in records if isinstance(record, BadRecord)] == found
+    assert last in (None, records[-1])
 
 
 def test_an_open_quote_does_not_swallow_the_file(tmp_path):
-    content = "source,target\n" + '"open,x\n' + "some text,some more text\n" * 10_000 + "last,one\n"
-    records = list(PairFiles((write(tmp_path / "a.csv", content),)).records())
-    faults = [record for record in records if isinstance(record, BadRecord)]
-    assert len(faults) == 1
-    assert faults[0].line == 2
-    assert faults[0].lines + len(records) - 1 == 10_002  # nothing is lost uncounted
+    content = 'source,target\n"open,x\n' + "some text,some more text\n" * 10_000 + "last,one\n"
+    first, *records = PairFiles((write(tmp_path / "a.csv", content),)).records()
+    assert (isinstance(first, BadRecord), first.line) == (True, 2)
+    assert first.lines + len(records) == 10_002  # nothing is lost uncounted
+    assert all(isinstance(record, RawPair) for record in records)
     assert records[-1] == RawPair(10_003, "last", "one")
-
-
-def test_blank_lines_alone_are_rows_without_text(tmp_path):
-    assert list(PairFiles((write(tmp_path / "a.tsv", "\n" * 3),)).records()) == [RawPair(n, "", "") for n in (1, 2, 3)]
-    later = list(PairFiles((write(tmp_path / "a.tsv", "\n" * 500 + "a\tb\n"),)).records())
-    assert later[-1] == RawPair(501, "a", "b")
-
-
-def test_bytes_that_are_not_utf8_are_left_to_cleaning(tmp_path):
-    path = write(tmp_path / "a.tsv", b"a\xff\tb\tby \xfe\nc\td\tby \xfe\n")
-    assert list(PairFiles((path,)).records()) == [RawPair(1, "a\udcff", "b"), RawPair(2, "c", "d")]
 
 
 TEXTS = [(f"The café number {n}", f"Größe für Straße {n}") for n in range(300)]
@@ -170,6 +167,7 @@ PARTS = {
     ".txt": "Go{n}.\tVa{n} !\tby a friend\n",  # as from Tatoeba
     ".dat": '{{"source": "Go{n}.", "target": "Va{n} !"}}\n',
     ".book": "Go{n}.  _Va{n} !\n" * 2,
+    ".scan": "IN: Go{n}. OUT: Va{n} !\n",
     ".en-ko{n}.txt": "Go{n}.  _Va{n} !\n" * 2,  # neither script nor country: no language
 }
 
@@ -201,8 +199,6 @@ def test_texts_with_stray_tabs_and_braces_are_sides_if_their_names_say_so(tmp_pa
 
 
 TAGGED = [("a", "1", "x"), ("b", "2", ""), ("c", "3", " y ")]
-
-
 TAGGED_PAIRS = [Pair("a", "1", "x"), Pair("b", "2"), Pair("c", "3", "y")]
 
 
@@ -235,14 +231,6 @@ def test_a_name_stands_before_the_first_file_of_its_set(tmp_path, monkeypatch):
     assert sets("a=b.tsv") == {"": ["a=b.tsv"]}
 
 
-def test_lines_of_scan_are_pairs(tmp_path):
-    lines = "IN: run twice OUT: I_RUN I_RUN\nIN: run OUT: I_RUN\n"
-    path, more = write(tmp_path / "a.txt", lines), write(tmp_path / "b.txt", lines + "IN: walk OUT: I_WALK\n")
-    pairs = [Pair("run twice", "I_RUN I_RUN"), Pair("run", "I_RUN")]
-    assert read_pairs(path) == pairs
-    assert read_pairs(path, more) == [*pairs, *pairs, Pair("walk", "I_WALK")]
-
-
 def corpus(folder, **options):
     rows = [(f"s{n}", f"t{n}") for n in range(300)]
     tagged = [(f"v{n}", f"w{n}", "even" if n % 2 == 0 else "odd") for n in range(60)]
@@ -263,10 +251,6 @@ def test_the_first_set_decides_and_the_others_are_tested_beside_it(tmp_path):
     assert "test set iid decides; further test sets: gen" in splits.notes
     assert len(splits.train(0, None)) == 300  # no training pair is in a further set
     assert {pair.tag for pair in splits.validation(9)} == {""}  # a validation file may lack the column
-
-
-def test_a_run_is_tested_on_the_deciding_set_again(tmp_path):
-    splits = corpus(tmp_path).splits(0)
     again = task_of_settings("translation", splits.settings, "run").held_out()
     assert list(again.pairs) == splits.test(None)
 
@@ -274,10 +258,7 @@ def test_a_run_is_tested_on_the_deciding_set_again(tmp_path):
 # How often files are opened, and what they say of themselves
 
 
-OPENED = Counter()
-
-
-HOOKED = []
+OPENED, HOOKED = Counter(), []
 
 
 def count_opens():
@@ -359,3 +340,19 @@ def test_the_first_lines_are_cut_at_a_line(tmp_path, encoding, monkeypatch):
     assert file.count == 99
     assert 1 < len(file.head) < 9
     assert list(file.head) == lines[: len(file.head)]
+
+
+ENDINGS = ["one", "one\n", "one\r\n\r\ntwo", "\n\n", "\ufeffone\ntwo\n", "one\x0bb\u2028c\rd\n", "é한\n" * 3 + "€"]
+
+
+@pytest.mark.parametrize("text", ENDINGS)
+@pytest.mark.parametrize("encoding", [None, "utf-16", "utf-16-le", "utf-32-be", "cp949", "cp037", "utf-8-sig"])
+@pytest.mark.parametrize("packed", [False, True])
+def test_lines_are_counted_without_decoding_them(text, encoding, packed, tmp_path, monkeypatch):
+    monkeypatch.setattr("selfattn.data.readers.lines._COUNTED", 3)
+    monkeypatch.setattr("selfattn.data.readers.lines._HEAD_BYTES", 8)
+    path = tmp_path / ("a.txt.gz" if packed else "a.txt")
+    content = text.encode(encoding or "utf-8", "replace")
+    path.write_bytes(gzip.compress(content) if packed else content)
+    used = checked_encoding(encoding)
+    assert LearnedFile.learn(path, used).count == len(list(lines_of(path, used)))

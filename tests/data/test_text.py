@@ -46,18 +46,24 @@ def test_a_clean_text_stays_as_it_is(text):
     assert all(clean_text(way.format(clean)) == clean for way in DIRTY)
 
 
-def test_every_use_of_a_run_cleans_as_training_does(runs):
+@pytest.mark.parametrize(
+    ("text", "clean", "unknown"),
+    [
+        ("cafe\u0301, May 1, 2001", "caf\u00e9, May 1, 2001", {"\u00e9": 1}),
+        ("\u200f\u0661\u0661/\u0661\u0663/\uff10\uff18", "11/13/08", {}),  # digits of other scripts
+    ],
+)
+def test_every_use_of_a_run_cleans_as_training_does(runs, text, clean, unknown):
     run = runs["transformer"]
-    text = "cafe\u0301, May 1, 2001"
-    clean = "caf\u00e9, May 1, 2001"
     expected = run.attention(clean, dependence=False)
     for way in DIRTY:
         dirty = way.format(text)
         pairs = [Pair(dirty, way.format("2001-05-01"))]
+        assert run.clean(dirty) == clean
         assert run.predict([dirty]) == run.predict([clean])
         assert run.score(pairs) == run.score([Pair(clean, "2001-05-01")])
         assert run.align(pairs) == run.align([Pair(clean, "2001-05-01")])
-        assert run.unknown([dirty]) == run.unknown([clean]) == {"\u00e9": 1}
+        assert run.unknown([dirty]) == run.unknown([clean]) == unknown
         view = run.attention(dirty, dependence=False)
         assert (view.source, view.source_tokens) == (clean, expected.source_tokens)
         assert (view.weights[-1] == expected.weights[-1]).all()
@@ -78,16 +84,6 @@ def test_every_use_of_a_run_cleans_as_training_does(runs):
 )
 def test_characters_that_a_vocabulary_lacks_get_their_plain_form(text, known, plain):
     assert plain_text(text, known) == plain
-
-
-def test_a_run_reads_digits_of_other_scripts(runs):
-    run = runs["transformer"]
-    text = "\u200f\u0661\u0661/\u0661\u0663/\uff10\uff18"
-    assert run.clean(text) == "11/13/08"
-    assert run.unknown([text]) == {}
-    assert run.predict([text]) == run.predict(["11/13/08"])
-    assert run.score([Pair(text, "2008-11-13")]) == run.score([Pair("11/13/08", "2008-11-13")])
-    assert run.attention(text, dependence=False).source_tokens == (*"11/13/08", "<eos>")
 
 
 def test_a_training_says_which_years_a_locale_does_not_cover():

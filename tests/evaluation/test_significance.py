@@ -42,6 +42,15 @@ def test_half_width_by_hand():
     assert many.high - many.mean == pytest.approx(math.sqrt(T2**2 / 3 + Z**2 / 999), abs=1e-5)
 
 
+@pytest.mark.parametrize("copies", [1, 2])
+def test_a_plain_sample_has_wilsons_interval(copies):
+    """Runs that are copies have no variance between them, so that one run's interval over items is left."""
+    score = estimate([np.arange(2000) % 10 < 3] * copies)
+    expected = stats.binomtest(600, 2000).proportion_ci(method="wilson")
+    assert (score.low, score.high) == pytest.approx((expected.low, expected.high), rel=2e-3)
+    assert score.over == ("items" if copies == 1 else "seeds and items")
+
+
 # Covariances under resampling of the items
 
 
