@@ -40,13 +40,6 @@ def test_models_are_listed_one_a_line(cli):
     assert all(preset.source in line for line, preset in zip(lines, PRESETS.values(), strict=True))
 
 
-def test_predict_gives_a_line_for_a_line(cli, runs):
-    run, texts = runs["rnn-attention"], ["May 1, 2001", "", "11/13/08", "   ", "ß☃"]
-    done = cli("predict", run.path, stdin="\n".join(texts) + "\n")
-    assert (done.code, done.out.split("\n")) == (0, [*run.predict(texts), ""])
-    assert done.err.startswith("2 characters that the model does not know, 2 different: 'ß' 1, '☃' 1\n")
-
-
 def test_evaluate_as_json_and_as_text(cli, runs, tmp_path):
     path = tmp_path / "few.jsonl"
     path.write_text('{"source": "May 1, 2001", "target": "2001-05-01"}\n')
@@ -76,8 +69,8 @@ def test_attention_is_drawn_in_the_terminal_and_saved_in_both_languages(cli, run
 
 
 def test_attention_in_other_forms(cli, runs, tmp_path, monkeypatch):
-    def saved(name, *options):
-        cli("attention", run.path, "May 1, 2001", "--save", tmp_path / name, *options).success()
+    def saved(name):
+        cli("attention", run.path, "May 1, 2001", "--save", tmp_path / name).success()
         return (tmp_path / name).read_text()
 
     run = runs["transformer"]
@@ -101,30 +94,28 @@ def test_attention_in_other_forms(cli, runs, tmp_path, monkeypatch):
 
 
 def test_an_interrupt_leaves_a_run_that_can_be_used(tmp_path, capfd, monkeypatch):
-    signals = iter([signal.SIGTERM])
+    signals = [signal.SIGTERM]
 
     class Written(RunDirectory):
         def write_metrics(self, reports):
             super().write_metrics(reports)
-            if len(reports) >= 2:
-                for number in signals:
-                    os.kill(os.getpid(), number)
+            if len(reports) >= 2 and signals:
+                os.kill(os.getpid(), signals.pop())
 
     out, before = tmp_path / "run", signal.getsignal(signal.SIGTERM)
-    options = "--epochs 1000 --items-per-epoch 64 --validation-items 5 --model rnn-plain"
-    small = "--set encoder.hidden_dim=8 --set decoder.hidden_dim=8"
+    line = "train dates --epochs 1000 --items-per-epoch 64 --validation-items 5 --model rnn-plain --out"
+    small = ("--set", "encoder.hidden_dim=8", "--set", "decoder.hidden_dim=8")
     monkeypatch.setattr("selfattn.runs.fit.RunDirectory", Written)
-    monkeypatch.setattr(sys, "argv", ["selfattn", "train", "dates", "--out", str(out), *f"{options} {small}".split()])
+    monkeypatch.setattr(sys, "argv", ["selfattn", *line.split(), str(out), *small])
     try:
         with pytest.raises(SystemExit) as ended:
             program()
     finally:
         signal.signal(signal.SIGTERM, before)
     errors = capfd.readouterr().err
-    assert ended.value.code == 130
-    assert "stopping after this step, which is saved; once more stops at once" in errors
     kept = f"interrupted; {out} keeps the best weights so far; the same command with --resume goes on"
-    assert errors.splitlines()[-1] == kept
+    assert (ended.value.code, errors.splitlines()[-1]) == (130, kept)
+    assert "stopping after this step, which is saved; once more stops at once" in errors
     assert "Traceback" not in errors
     assert RunDirectory(out).record().status == "interrupted"
     assert len(selfattn.load(out).predict(["May 1, 2001"])) == 1
@@ -169,34 +160,36 @@ average = "ema"
 ema-decay = 0.9
 out = "new"
 """
-BPE = "goes with --tokenizer bpe, or --source-tokenizer or --target-tokenizer bpe"
+EACH = "has no effect beside a tokenizer for each side (--source-tokenizer, --target-tokenizer)"
+BPE = {"vocab-size": "goes with --tokenizer bpe, or --source-tokenizer or --target-tokenizer bpe"}
+SAMPLE = "sample = true\nseed = 3"
+# The options in a file, those that are typed beside it, and what is left out of the file for what reason.
+LEFT_OUT = [
+    (RECIPE, "--max-steps 4", {"epochs": "has no effect beside --max-steps"}),
+    (RECIPE, "--average none", {"ema-decay": "goes with --average ema"}),
+    (RECIPE, "--tokenizer words", BPE),
+    (RECIPE, "--source-tokenizer words --target-tokenizer letters", {"tokenizer": EACH} | BPE),
+    (RECIPE, "--hub a/b", {"data": "has no effect beside --hub", "valid": "goes with --data"}),
+    (RECIPE, "--epochs 4", {}),
+    ("beam = 2", "--sample", {"beam": "has no effect beside --sample"}),
+    (SAMPLE, "--beam 2", {"sample": "has no effect beside --beam", "seed": "goes with --sample"}),
+    ("prefixes = 'none'", "--prefix 20", {"prefixes": "has no effect beside --prefix"}),
+    ("align = true", "--engine ctranslate2", {"align": "goes with --engine torch or onnx"}),
+]
 
 
-@pytest.mark.parametrize(
-    ("typed", "left_out"),
-    [
-        ("--max-steps 4", {"epochs": "has no effect beside --max-steps"}),
-        ("--average none", {"ema-decay": "goes with --average ema"}),
-        ("--tokenizer words", {"vocab-size": BPE}),
-        (
-            "--source-tokenizer words --target-tokenizer letters",
-            {
-                "tokenizer": "has no effect beside a tokenizer for each side (--source-tokenizer, --target-tokenizer)",
-                "vocab-size": BPE,
-            },
-        ),
-        ("--hub a/b", {"data": "has no effect beside --hub", "valid": "goes with --data"}),
-        ("--epochs 4", {}),
-    ],
-)
-def test_options_of_a_file_that_the_command_line_excludes_are_left_out(cli, tmp_path, monkeypatch, typed, left_out):
+@pytest.mark.parametrize(("text", "typed", "left_out"), LEFT_OUT)
+def test_options_of_a_file_that_the_command_line_excludes_are_left_out(
+    cli, runs, tmp_path, monkeypatch, text, typed, left_out
+):
     monkeypatch.chdir(tmp_path)
-    Path("a.toml").write_text(RECIPE)
-    done = cli("train", "translation", "--config", "a.toml", *typed.split(), "--write-config", "b.toml")
+    Path("a.toml").write_text(text)
+    if text != RECIPE:
+        done = cli("predict", runs["transformer"].path, "--config", "a.toml", *typed.split(), stdin="")
+    else:
+        done = cli("train", "translation", "--config", "a.toml", *typed.split(), "--write-config", "b.toml")
+        assert tomllib.loads(text).keys() - tomllib.loads(Path("b.toml").read_text()).keys() == left_out.keys()
     assert dict(re.findall(r"a.toml: (\S+) is left out: it (.*)", done.err)) == left_out
-    before = tomllib.loads(RECIPE)
-    after = tomllib.loads(Path("b.toml").read_text())
-    assert before.keys() - after.keys() == left_out.keys()
 
 
 def test_the_command_line_goes_before_the_last_file_and_that_before_the_others(cli, tmp_path, monkeypatch):

@@ -50,15 +50,14 @@ def test_a_byte_order_mark_is_taken_off_and_counted():
     mark = b"\xef\xbb\xbf"
     assert list(bounded_lines(Arriving(io.BytesIO(mark + b"a\n" + mark + b"b")), 8)) == ["a", "\ufeffb"]
     assert list(bounded_lines(Arriving(io.BytesIO(mark)), 8)) == [""]
-    with pytest.raises(UserError, match=r"standard input:1: not valid UTF-8 \(byte 4\)"):
-        list(bounded_lines(Arriving(io.BytesIO(mark + b"\xff")), 8))
 
 
-@pytest.mark.parametrize(
-    ("text", "told"), [("one\ntwo\n".encode("utf-16-le"), "UTF-16"), (b"one\rtwo\rthree", r"end in \\r alone")]
-)
+@pytest.mark.parametrize(("text", "told"), [
+    (b"\xef\xbb\xbf\xff", r"not valid UTF-8 \(byte 4\)"), ("one\ntwo\n".encode("utf-16-le"), ".*UTF-16"),
+    (b"one\rtwo\rthree", r".*end in \\r alone"),
+])  # fmt: skip
 def test_lines_of_another_kind_are_refused(text, told):
-    with pytest.raises(UserError, match=f"standard input:1: .*{told}"):
+    with pytest.raises(UserError, match=f"standard input:1: {told}"):
         list(bounded_lines(Arriving(io.BytesIO(text)), 100))
 
 

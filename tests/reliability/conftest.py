@@ -12,12 +12,19 @@ from selfattn.comparison.compare import compare
 
 
 @pytest.fixture(scope="session")
-def whole(tmp_path_factory):
+def small_comparison():
+    """Compare a single small model."""
+    sizes = ("encoder.hidden_dim=8", "decoder.hidden_dim=8")
+    settings = {"models": ("plain=rnn-plain",), "quick": True, "test_items": 4, "set": sizes}
+    settings |= {"epochs": 1, "items_per_epoch": 64, "validation_items": 5}
+    return lambda out, **more: compare("dates", out=out, **settings, **more)
+
+
+@pytest.fixture(scope="session")
+def whole(small_comparison, tmp_path_factory):
     """A small comparison of one model; do not change it."""
     out = tmp_path_factory.mktemp("comparison") / "whole"
-    training = {"epochs": 1, "items_per_epoch": 64, "validation_items": 5}
-    settings = ("encoder.hidden_dim=8", "decoder.hidden_dim=8")
-    compare("dates", models=("plain=rnn-plain",), quick=True, out=out, test_items=4, set=settings, **training)
+    small_comparison(out)
     return out
 
 

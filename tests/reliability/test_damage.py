@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import math
 import os
 import random
 import re
@@ -10,6 +11,7 @@ import shutil
 import signal
 import socket
 import sys
+import tempfile
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -41,7 +43,6 @@ pytestmark = [
 RUN = "runs/plain-seed0"
 TEXTS = ["4 March 2031", "12/05/1999"]
 REPORTS = ("report.html", "report.md", "results.json")  # made of the others, and read by no command
-SECRET = "my private key"
 
 
 def all_that_is_read(comparison):
@@ -77,17 +78,14 @@ def test_damage_is_named_or_harmless(whole, copy, count):
     chance, named = random.Random(0), 0
     for number in range(count):
         file = files[number % len(files)]
-        content = file.read_bytes()
+        content, case, said = file.read_bytes(), f"case {number}, {file.relative_to(copy)}", ""
         file.write_bytes(damaged(content, chance))
-        case, said = f"case {number}, {file.relative_to(copy)}", None
         try:
             assert all_that_is_read(copy) == before, f"{case}: silently wrong"
         except UserError as error:
             said = str(error)
-        if said is not None:
-            assert file.name in said, f"{case}: is not named: {said}"
-            assert "\n" not in said
-            named += 1
+        named += bool(said)
+        assert not said or (file.name in said and "\n" not in said), f"{case}: is not named: {said}"
         file.write_bytes(content)
     print(f"{named} of {count} damages are named")
     assert named > 0.8 * count  # what is harmless lies between the values of a JSON file
@@ -96,9 +94,32 @@ def test_damage_is_named_or_harmless(whole, copy, count):
 # --- what somebody puts in the place of a file ------------------------------------------------------------------------
 
 
-def pipe(path):
-    path.unlink(missing_ok=True)
-    os.mkfifo(path)
+# What is put in the place of a file, or nothing.
+KINDS = {
+    "missing": lambda path, content: None,
+    "a directory": lambda path, content: path.mkdir(),
+    "a pipe": lambda path, content: os.mkfifo(path),
+    "empty": lambda path, content: path.touch(),
+    "cut": lambda path, content: path.write_bytes(content[: len(content) // 2]),
+    "binary": lambda path, content: path.write_bytes(b"\xff\x00" * 50),
+}
+READ = ("config.json", "run.json", "model.safetensors", "tokenizer/char.json", "metrics.jsonl", CHECKPOINT)
+
+
+@pytest.mark.parametrize("name", READ)
+@pytest.mark.parametrize("kind", KINDS)
+def test_another_thing_in_the_place_of_a_file_is_named(copy, name, kind):
+    path = copy / RUN / name
+    content = path.read_bytes()
+    path.unlink()
+    KINDS[kind](path, content)
+    with pytest.raises(UserError) as caught:
+        all_that_is_read(copy)
+    # Without its file, nothing says what kind of tokenizer the folder held, or that there was a checkpoint.
+    where = path.parent if kind == "missing" and name.startswith("tokenizer/") else path
+    assert str(caught.value).startswith(str(where))
+    assert kind != "a pipe" or f"{path}: is not a file; " in str(caught.value)
+    assert "\n" not in str(caught.value)
 
 
 def enlarge(size, path):
@@ -127,20 +148,18 @@ def point_to_a_pipe(path):
     forge(lambda config: config.update(data=data, task_options={"data": [file]}), path)
 
 
-def make_infinite(path):
-    weights = load_file(path)
-    save_file({name: torch.full_like(tensor, torch.nan) for name, tensor in weights.items()}, path)
+def multiply(factor, path):
+    save_file({name: tensor * factor for name, tensor in load_file(path).items()}, path)
     accept_changes(path.parent)
 
 
 PREDICT, REPORT = "predict RUN", "report WHOLE --out OUT"
 SEEDS = "plan.json: seeds: expected less than or equal to 10000, found 1000000000000; "
-# A file, what is done to it, the command, and what it says; without a command, whatever reads the file in Python.
+# A file, what is done to it, the command, and what it says.
 FORGERIES = [
-    *((f"{RUN}/{name}", pipe, PREDICT, f"{name}: is not a file; ") for name in (
-        "config.json", "run.json", "model.safetensors", "tokenizer/char.json", "step.onnx", "ctranslate2/model.bin"
+    *((f"{RUN}/{name}", os.mkfifo, PREDICT, f"{name}: is not a file; ") for name in (
+        "step.onnx", "ctranslate2/model.bin"
     )),
-    *((f"{RUN}/{name}", pipe, "", f"{Path(name).name}: is not a file; ") for name in (CHECKPOINT, "metrics.jsonl")),
     *(("plan.json", partial(forge, lambda plan, name=name: plan.update(models={name: plan["models"]["plain"]})),
        REPORT, "plan.json: content: name of a model: at most 100 letters")
       for name in ("../../../outside", "/tmp/outside", "a/b", "..", "", "x" * 300)),
@@ -148,7 +167,8 @@ FORGERIES = [
     (f"{RUN}/config.json", partial(enlarge, 64 << 20), PREDICT, "config.json: is larger than 64 MiB; "),
     (f"{RUN}/metrics.jsonl", partial(enlarge, 1 << 30), REPORT, "metrics.jsonl: is larger than 1024 MiB; "),
     (f"{RUN}/config.json", point_to_a_pipe, "evaluate RUN", "pipe: is not a file; "),
-    (f"{RUN}/model.safetensors", make_infinite, PREDICT, r"model.safetensors: .* are not finite; "),
+    (f"{RUN}/model.safetensors", partial(multiply, math.nan), PREDICT, r"model.safetensors: .* are not finite; "),
+    (f"{RUN}/model.safetensors", partial(multiply, 1e30), PREDICT, "model.safetensors: numbers of this model overflow"),
     *((f"{RUN}/config.json", partial(resize, name, value), PREDICT, reason) for name, value, reason in (
         ("hidden_dim", 10_000_000, "from 1 to 1,048,576, got 10000000"),
         ("num_layers", 10**9, "from 1 to 1,000, got 1000000000"),
@@ -163,12 +183,7 @@ def test_what_is_put_in_the_place_of_a_file_is_one_line(cli, copy, name, change,
     (copy / name).parent.mkdir(exist_ok=True)
     change(copy / name)
     before = sorted(copy.parent.rglob("*"))
-    if line:
-        said = cli(*words(line, RUN=copy / RUN, WHOLE=copy, OUT=copy.parent / "out")).refusal()
-    else:
-        with pytest.raises(UserError) as caught:
-            all_that_is_read(copy)
-        said = str(caught.value)
+    said = cli(*words(line, RUN=copy / RUN, WHOLE=copy, OUT=copy.parent / "out"), stdin="1 May 2030\n").refusal()
     assert re.search(reason, said), said
     assert len(said) < 1000
     assert sorted(copy.parent.rglob("*")) == before
@@ -198,26 +213,23 @@ def test_hostile_json_is_one_line(cli, copy, name):
 @pytest.mark.skipif(not hasattr(os, "seteuid"), reason="rights of POSIX")
 @pytest.mark.parametrize("name", ["", "config.json", "model.safetensors", "run.json", "tokenizer"])
 @pytest.mark.parametrize("line", [PREDICT, "evaluate RUN", REPORT, "attention RUN 1.May.2030", "demo RUN --out OUT"])
-def test_what_may_not_be_read_is_named(cli, copy, monkeypatch, name, line):
+def test_what_may_not_be_read_is_named(cli, whole, monkeypatch, name, line):
     if line == REPORT and name in ("model.safetensors", "tokenizer"):
         pytest.skip("a report reads neither")
     monkeypatch.chdir("/")
-    kept, path = os.geteuid(), copy / RUN / name
-    above = [folder for folder in copy.parents if folder.owner() != "root" or kept == 0][:5]
-    modes = [(folder, folder.stat().st_mode) for folder in above]
-    for folder, mode in modes:
-        folder.chmod(mode | 0o755)  # for whoever is not the owner
-    path.chmod(0)
-    try:
-        if kept == 0:
-            os.seteuid(65534)  # root may read everything
-        done = cli(*words(line, RUN=copy / RUN, WHOLE=copy, OUT=copy.parent / "out"), stdin="1 May 2030\n")
-    finally:
-        os.seteuid(kept)
-        path.chmod(0o755)
-        for folder, mode in modes:
-            folder.chmod(mode)
-    assert path.name in done.refusal()
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)  # for whoever is not the owner
+        place, kept = Path(shutil.copytree(whole, Path(folder, "whole"))), os.geteuid()
+        (place / RUN / name).chmod(0)
+        command = words(line, RUN=place / RUN, WHOLE=place, OUT=Path(folder, "out"))
+        try:
+            if kept == 0:
+                os.seteuid(65534)  # root may read everything
+            done = cli(*command, stdin="1 May 2030\n")
+        finally:
+            os.seteuid(kept)
+            (place / RUN / name).chmod(0o755)
+    assert (place / RUN / name).name in done.refusal()
     assert "permission denied" in done.err.lower()
 
 
@@ -284,7 +296,7 @@ def test_no_half_line_is_added_where_the_disk_is_full(tmp_path):
 @pytest.fixture
 def run(runs, tmp_path):
     """A copy of a run, to be changed, and a private file beside it."""
-    (tmp_path / "private").write_text(SECRET)
+    (tmp_path / "private").write_text("my private key")
     return Path(shutil.copytree(runs["transformer"].path, tmp_path / "run"))
 
 
@@ -310,12 +322,17 @@ def test_links_beside_the_files_of_a_run_stay_at_home(run, hub):
         (run / name).symlink_to(run.parent / "private")
     (run / "linked").symlink_to(run.parent)
     load(run).push("me/run", test=False)
-    assert not any(SECRET.encode() in content for content in hub.files("me/run").values())
+    assert not any(b"my private key" in content for content in hub.files("me/run").values())
     assert set(hub.files("me/run")) == {
         "README.md", "config.json", "metrics.jsonl", "model.safetensors", "run.json", "tokenizer/char.json"
     }  # fmt: skip
     RunDirectory(run).copy(run.parent, "tokenizer/*", "config.json")
     assert sorted(path.name for path in (run.parent / "tokenizer").iterdir()) == ["char.json"]
+    cached = load("hf://me/run").path  # all of whose files are links
+    assert (cached / "config.json").is_symlink()
+    (run.parent / "copy").mkdir()
+    RunDirectory(cached).copy(run.parent / "copy", "*")
+    assert (run.parent / "copy/model.safetensors").read_bytes() == (run / "model.safetensors").read_bytes()
 
 
 @pytest.mark.parametrize("name", ["tokenizer/char.json", "model.safetensors", "tokenizer"])
@@ -328,20 +345,12 @@ def test_a_link_in_place_of_a_file_is_not_copied(run, hub, name):
     assert "me/run" not in hub.commits
 
 
-@pytest.mark.parametrize("name", ["../private", "/etc/hostname", "tokenizer/../../private"])
-def test_a_record_lists_nothing_outside_its_directory(run, name):
+def test_a_record_lists_nothing_outside_its_directory(run):
     record = RunDirectory(run).record()
-    write(run / "run.json", replace(record, files={**record.files, name: ("0",)}), checksum=True)
-    with pytest.raises(UserError, match="which is not in this directory"):
-        RunDirectory(run).copy(run.parent / "copy", "*")
-
-
-def test_a_run_of_the_cache_is_copied_through_its_links(runs, hub, tmp_path):
-    runs["rnn-plain"].push("me/run", test=False)
-    cached = load("hf://me/run").path
-    assert (cached / "config.json").is_symlink()
-    RunDirectory(cached).copy(tmp_path, "*")
-    assert (tmp_path / "model.safetensors").read_bytes() == (cached / "model.safetensors").read_bytes()
+    for number, name in enumerate(("../private", "/etc/hostname", "tokenizer/../../private")):
+        write(run / "run.json", replace(record, files={**record.files, name: ("0",)}), checksum=True)
+        with pytest.raises(UserError, match="which is not in this directory"):
+            RunDirectory(run).copy(run.parent / str(number), "*")
 
 
 def test_nothing_of_this_machine_is_published(run, hub, monkeypatch):

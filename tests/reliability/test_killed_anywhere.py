@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 import time
-from functools import cache, partial
+from functools import partial
 from operator import itemgetter
 
 import pytest
@@ -138,17 +138,15 @@ def test_a_second_process_is_told_and_disturbs_nothing(tmp_path, monkeypatch):
     assert [path.name for path in (tmp_path / "out").iterdir()] == [LOCK]
 
 
-def test_a_comparison_that_was_killed_as_it_wrote_is_resumed(copy, whole):
+def test_a_comparison_that_was_killed_as_it_wrote_is_resumed(small_comparison, tmp_path, whole):
     """Before it had a plan, and at the end."""
-    settings = {"models": ("plain=rnn-plain",), "quick": True, "items_per_epoch": 64, "validation_items": 5}
-    settings |= {"set": ("encoder.hidden_dim=8", "decoder.hidden_dim=8"), "epochs": 1, "test_items": 4}
-    out = copy.parent / "new"
+    out = tmp_path / "new"
     out.mkdir()
     (out / f".plan.json.7{ASIDE}").touch()
-    compare("dates", out=out, resume=True, **settings)
+    small_comparison(out, resume=True)
     for place in (out, out / "logs", out / "runs" / "plain-seed0"):
         (place / f".report.html.7{ASIDE}").touch()
-    compare("dates", out=out, resume=True, **settings)
+    small_comparison(out, resume=True)
     assert not list(out.rglob(".*.tmp"))
     assert what_came(out) == what_came(whole)
 
@@ -174,28 +172,16 @@ def ended(process):
     return process.returncode
 
 
-@pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory):
-    """What a training or a comparison comes to that has its directory for itself."""
-
-    @cache
-    def of(command):
-        out = tmp_path_factory.mktemp("undisturbed") / "out"
-        assert ended(begin(command, out)) == 0
-        return what_came(out)
-
-    return lambda command: of(command.removesuffix(" --resume"))
-
-
 @pytest.mark.reliability
 @pytest.mark.parametrize(("first", "second"), [
     (TRAIN, f"{TRAIN} --resume"), (TRAIN, TRAIN), (f"{TRAIN} --resume", f"{TRAIN} --resume"), (TRAIN, COMPARE),
     (COMPARE, COMPARE), (COMPARE, f"{COMPARE} --resume"), (f"{COMPARE} --resume", f"{COMPARE} --resume"),
 ])  # fmt: skip
-def test_of_two_that_begin_at_once_one_does_it(tmp_path, undisturbed, first, second):
+def test_of_two_that_begin_at_once_one_does_it(tmp_path, first, second):
     out = tmp_path / "out"
     with begin(first, out) as one, begin(second, out) as other:
         codes = [ended(one), ended(other)]
     assert 0 in codes
-    assert what_came(out) == undisturbed(first if codes[0] == 0 else second)
     assert not list(out.rglob(".*.tmp"))
+    assert ended(begin(first if codes[0] == 0 else second, tmp_path / "alone")) == 0
+    assert what_came(out) == what_came(tmp_path / "alone")

@@ -4,7 +4,6 @@ import os
 import re
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
@@ -17,21 +16,12 @@ MARGIN = 8 << 10  # KiB
 SLOW, LONG = pytest.mark.slow, pytest.mark.reliability
 
 
-@dataclass(frozen=True)
-class Held:
-    """What a process holds at a moment: memory of its own (KiB), open files, threads."""
-
-    memory: int
-    files: int
-    threads: int
-
-
 def held(process):
-    """Look at a process; None where it is at its end."""
+    """What a process holds: memory of its own (KiB), open files, threads; None where it is at its end."""
     place = Path(f"/proc/{process}")
     try:
         (own,) = re.findall(r"^RssAnon:\s+(\d+)", (place / "status").read_text(), re.MULTILINE)
-        return Held(int(own), len(os.listdir(place / "fd")), len(os.listdir(place / "task")))
+        return int(own), len(os.listdir(place / "fd")), len(os.listdir(place / "task"))
     except (OSError, ValueError):
         return None
 
@@ -56,11 +46,11 @@ def assert_flat(seen):
     """Hold the last quarter against the second: until then everything is loaded and warm."""
     assert len(seen) >= 8, "it was over before it could be looked at"
     quarter = len(seen) // 4
-    early, late = seen[quarter : 2 * quarter], seen[3 * quarter : -1]
-    print(f"{len(seen)} looks; early {early[-1]}, late {late[-1]}")
-    assert max(one.memory for one in late) - max(one.memory for one in early) < MARGIN
-    assert median(one.files for one in late) <= median(one.files for one in early)
-    assert median(one.threads for one in late) <= median(one.threads for one in early)
+    early, late = (list(zip(*looks, strict=True)) for looks in (seen[quarter : 2 * quarter], seen[3 * quarter : -1]))
+    print(f"{len(seen)} looks; early {seen[2 * quarter - 1]}, late {seen[-2]}")
+    assert max(late[0]) - max(early[0]) < MARGIN
+    for before, after in zip(early[1:], late[1:], strict=True):
+        assert median(after) <= median(before)
 
 
 @pytest.mark.parametrize("steps", [pytest.param(2000, marks=SLOW), pytest.param(20_000, marks=LONG)])

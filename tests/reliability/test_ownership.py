@@ -7,21 +7,15 @@ from unittest.mock import Mock
 
 import pytest
 import training_parts as parts
-from small_runs import words
+from small_runs import contents, words
 
 from selfattn.errors import UserError
 from selfattn.files import ASIDE, in_use, open_to_append
-from selfattn.ownership import check_ours, is_ours, new_directory, remove_remains
+from selfattn.ownership import check_ours, new_directory, remove_remains
 from selfattn.training.config import TrainingConfig
 
 RUN = "runs/plain-seed0"
 BRIEF = TrainingConfig(epochs=1, batch_size=8, lr=0.01)
-
-
-def contents(folder):
-    """All that is in a folder, by its path there."""
-    paths = sorted(folder.rglob("*"))
-    return {str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None for path in paths}
 
 
 def put(folder, text, *names):
@@ -101,22 +95,17 @@ def test_nothing_but_a_file_is_written_over_or_appended_to(tmp_path):
     assert (tmp_path / "own").read_text() == "mine"
 
 
-@pytest.mark.parametrize("name", ["run.json", "config.json", "tokenizer/char.json"])
-@pytest.mark.parametrize("line", ["attention RUN 1.May --save FILE", "demo RUN --out FILE"])
-def test_no_page_replaces_a_record(cli, runs, tmp_path, line, name):
+def test_no_page_replaces_a_record_and_no_report_another_comparison(cli, runs, whole, copy, tmp_path):
     run = shutil.copytree(runs["rnn-attention"].path, tmp_path / "run")
-    before = contents(run)
-    assert name in before
-    refusal = cli(*words(line, RUN=run, FILE=run / name)).refusal()
-    assert f"{run / name}: belongs to a run or an experiment; choose another place" in refusal
-    assert contents(run) == before
-
-
-def test_no_report_replaces_another_comparison(cli, whole, copy):
-    before = contents(copy)
+    before = contents(tmp_path)
+    for name in ("run.json", "config.json", "tokenizer/char.json"):
+        assert f"run/{name}" in before
+        for line in ("attention RUN 1.May --save FILE", "demo RUN --out FILE"):
+            refusal = cli(*words(line, RUN=run, FILE=run / name)).refusal()
+            assert f"{run / name}: belongs to a run or an experiment; choose another place" in refusal
     refusal = cli("report", whole, "--out", copy).refusal()
     assert f"{copy}: holds another comparison; choose another --out for the report of {whole}" in refusal
-    assert contents(copy) == before
+    assert contents(tmp_path) == before
     assert cli("report", copy, "--out", copy).code == 0
 
 
@@ -197,7 +186,3 @@ def test_push_writes_over_no_repository_of_somebody_else(runs, hub):
     for _ in range(2):  # a second time over our own
         run.push("me/mine", test=False)
     assert {"notes.txt", ".gitattributes", "run.json"} <= set(hub.files("me/mine"))
-
-
-def test_a_directory_is_ours_by_its_record(whole, mine):
-    assert [is_ours(place) for place in (whole / RUN, whole, mine)] == [True, True, False]

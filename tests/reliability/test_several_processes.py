@@ -7,7 +7,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -27,18 +26,15 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 TIMES = ("seconds", "tokens_per_second")
 LIMIT = 60.0  # seconds in which everybody knows, also on a machine that has other things to do
-TORCHRUN = ["-m", "torch.distributed.run"]
 ENDS = dict(zip(HOSTS, ("cable-a", "cable-b"), strict=True))
 
 
 @contextmanager
-def started(*command, host="", **settings):
+def started(*command, before=(), **settings):
     """Start Python in a process of its own, perhaps on one of the hosts."""
     kept = {name: value for name, value in os.environ.items() if name not in ("RANK", "WORLD_SIZE", "LOCAL_RANK")}
-    environment = kept | {"OMP_NUM_THREADS": "1"} | ({"GLOO_SOCKET_IFNAME": ENDS[host]} if host else {}) | settings
-    before = ["ip", "netns", "exec", host] if host else []
     words, pipes = [*before, sys.executable, *command], dict.fromkeys(("stdout", "stderr"), subprocess.PIPE)
-    with subprocess.Popen(words, env=environment, text=True, **pipes) as process:
+    with subprocess.Popen(words, env=kept | {"OMP_NUM_THREADS": "1"} | settings, text=True, **pipes) as process:
         try:
             yield process
         finally:
@@ -48,13 +44,6 @@ def started(*command, host="", **settings):
 def end_well(*processes):
     said = [process.communicate(timeout=5 * LIMIT)[1] for process in processes]
     assert [process.returncode for process in processes] == [0] * len(processes), "\n".join(said)
-
-
-def results(folder):
-    found = [json.loads((folder / f"rank{rank}.json").read_text()) for rank in range(2)]
-    assert [one["count"] for one in found] == [2, 2]
-    assert found[0]["weights"] == found[1]["weights"]  # bit for bit
-    return found
 
 
 def check_curve(found, folder):
@@ -95,7 +84,9 @@ def test_two_processes_do_what_one_does(processes, tmp_path):
     said = "".join((tmp_path / f"said{rank}").read_text() for rank in range(2))
     assert [process.exitcode for process in both] == [0, 0], said
     assert "Warning" not in said
-    first, second = results(tmp_path)
+    first, second = [json.loads((tmp_path / f"rank{rank}.json").read_text()) for rank in range(2)]
+    assert first["count"] == second["count"] == 2
+    assert first["weights"] == second["weights"]  # bit for bit
     check_curve(first, tmp_path)
     check_validations(first, second)
     alone = program.losses_of_presets(Processes())
@@ -117,7 +108,7 @@ def test_one_process_decides_and_adds_up_alone():
 
 
 dying = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="needs /proc")
-TWO = [*TORCHRUN, "--standalone", "--nproc-per-node", "2"]
+TWO = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
 
 
 def fit(out):
@@ -133,10 +124,9 @@ def wait_for_step(process, step):
     raise AssertionError(process.communicate(timeout=LIMIT)[1])
 
 
-def said_within_limit(process, since):
+def said_within_limit(process):
     """Wait for the end of a process; what it said, which is why."""
     _, said = process.communicate(timeout=LIMIT)
-    print(f"ended with {process.returncode} after {time.monotonic() - since:.1f} s")
     assert process.returncode != 0
     return said
 
@@ -165,7 +155,7 @@ def test_a_process_of_torchrun_is_killed(tmp_path, whole, victim):
     with started(*command) as process:
         wait_for_step(process, 60)
         os.kill(process_of(victim, process.pid), 9)
-        assert "Signal 9 (SIGKILL)" in said_within_limit(process, time.monotonic())
+        assert "Signal 9 (SIGKILL)" in said_within_limit(process)
     with started(*command) as process:
         assert int(process.stdout.readline()) > 20, "not gone on with from a checkpoint"
         end_well(process)
@@ -175,8 +165,9 @@ def test_a_process_of_torchrun_is_killed(tmp_path, whole, victim):
 def on_both(stack, out):
     """Start one process on each host."""
     meeting = {"WORLD_SIZE": "2", "MASTER_ADDR": ADDRESSES[0], "MASTER_PORT": "29513"}
-    contexts = [started(*fit(out), host=host, RANK=str(rank), **meeting) for rank, host in enumerate(HOSTS)]
-    return [stack.enter_context(context) for context in contexts]
+    for rank, (host, end) in enumerate(ENDS.items()):
+        settings = meeting | {"RANK": str(rank), "GLOO_SOCKET_IFNAME": end}
+        yield stack.enter_context(started(*fit(out), before=("ip", "netns", "exec", host), **settings))
 
 
 @dying
@@ -188,16 +179,15 @@ def test_a_host_dies(hosts, tmp_path, whole, fault):
         subprocess.run(settings, check=True)
     cable = ["ip", "-n", HOSTS[1], "link", "set", ENDS[HOSTS[1]]]
     with ExitStack() as stack:
-        left = both = on_both(stack, tmp_path / "run")
+        left = both = list(on_both(stack, tmp_path / "run"))
         wait_for_step(both[0], 60)
-        since = time.monotonic()
         if fault == "the cable is pulled":
             subprocess.run([*cable, "down"], check=True)
         else:
             both[fault == "host b dies"].kill()
             left = [both[fault == "host a dies"]]
         for process in left:
-            assert "torch.distributed: another process is gone (" in said_within_limit(process, since)
+            assert "torch.distributed: another process is gone (" in said_within_limit(process)
     subprocess.run([*cable, "up"], check=True)
     with ExitStack() as stack:
         end_well(*on_both(stack, tmp_path / "run"))

@@ -44,16 +44,16 @@ def sides(folder):
     return tokenizer.source, tokenizer.target
 
 
-@pytest.mark.parametrize("text", TEXTS)
-def test_tokens_are_theirs(folder, text):
+def test_tokens_are_theirs(folder):
     theirs = transformers.MarianTokenizer.from_pretrained(folder)
     source, target = sides(folder)
-    assert [source.theirs[number] for number in source.encode(text)] == theirs(text)["input_ids"][:-1]
-    ids = target.encode(text)
-    assert [target.theirs[number] for number in ids] == theirs(text_target=text)["input_ids"][:-1]
-    known = [number for number in ids if number != target.unk_id]
-    assert target.decode(known) == theirs.decode([target.theirs[number] for number in known])
-    assert all(start <= end <= len(text) for start, end in source.spans(text))
+    for text in TEXTS:
+        assert [source.theirs[number] for number in source.encode(text)] == theirs(text)["input_ids"][:-1]
+        ids = target.encode(text)
+        assert [target.theirs[number] for number in ids] == theirs(text_target=text)["input_ids"][:-1]
+        known = [number for number in ids if number != target.unk_id]
+        assert target.decode(known) == theirs.decode([target.theirs[number] for number in known])
+        assert all(start <= end <= len(text) for start, end in source.spans(text))
 
 
 @torch.no_grad()
@@ -71,14 +71,6 @@ def test_logits_are_theirs(folder):
     expected = theirs(input_ids=translated, decoder_input_ids=begun).logits
     torch.testing.assert_close(logits[..., 2:], expected[..., target.theirs[2:]], rtol=1e-5, atol=1e-5)
     assert logits.softmax(-1)[..., :2].max() == 0.0
-
-
-def test_align_gives_the_table_of_heads(folder, cli, tmp_path):
-    gold = tmp_path / "gold.tsv"
-    gold.write_text("one two green house\teins zwei gruen haus\t0-0 1-1 2-2 3-3\nred one\trot eins\t0-0 1-1\n")
-    done = cli("align", folder, "--gold", gold).success()
-    heads = [line.split()[2:4] for line in done.out.splitlines() if line.startswith("layer")]
-    assert heads == [["0", "0"], ["1", "0"], ["mean", "0"], ["0", "1"], ["1", "1"], ["mean", "1"]]
 
 
 def test_the_training_starts_from_these_weights(folder, data, tmp_path):
@@ -100,6 +92,11 @@ def test_a_fine_tuned_model_is_a_run(folder, run, cli, tmp_path):
     assert "bleu" in evaluate_run(back)["metrics"]
     cli("attention", run.path, "one two").success()
     assert "MarianTokenizer: a page runs" in cli("demo", run.path, "--out", tmp_path / "demo.html").refusal()
+    run.tokenizer.save(tmp_path)
+    assert load_tokenizer(tmp_path).encode("one") == run.tokenizer.encode("one")
+    (tmp_path / "source" / "vocab.json").write_text("{}")
+    with pytest.raises(UserError, match=r"vocab\.json: not the file that marian\.json speaks of"):
+        load_tokenizer(tmp_path)
 
 
 @pytest.mark.parametrize("engine", ["ctranslate2", "onnx"])
@@ -117,10 +114,8 @@ def test_pickled_weights_and_the_hub(folder, run, data, hub, cli, tmp_path):
     files = {path.name: path.read_bytes() for path in folder.iterdir() if path.suffix != ".safetensors"}
     torch.save(load_file(folder / "model.safetensors"), tmp_path / "weights")
     files["pytorch_model.bin"] = (tmp_path / "weights").read_bytes()
-    name = "someone/opus-mt-en-de"
-    commit = "a" * 40
-    hub.commits[name] = {commit: files}
-    hub.branches[name] = {"main": commit}
+    name, commit = "someone/opus-mt-en-de", "a" * 40
+    hub.commits[name], hub.branches[name] = {commit: files}, {"main": commit}
     fetched = train("translation", init_from=f"hf://{name}", data=data, out=tmp_path / "run", **BRIEF)
     for key, tensor in fetched.model.state_dict().items():
         assert torch.equal(tensor, run.model.state_dict()[key]), key
@@ -157,6 +152,7 @@ def change(path, **values):
 
 # A file, what becomes of it (None: it is missing; an object: settings are added), and what the line says.
 TOKENS = "tokenizer_config.json"
+MODEL_OF = "the model is that of --init-from"
 FAULTS = [
     ("vocab.json", None, "vocab.json: no such file"),
     ("vocab.json", lambda numbers: dict(list(numbers.items())[1:]), "vocab.json: 35 pieces, but config.json says 36"),
@@ -175,43 +171,33 @@ FAULTS = [
     ("adapter_config.json", b'{"r": 8}', "adapter_config.json"),
     ("config.json", {"quantization_config": {"bits": 8}}, "quantization_config"),
     ("config.json", {"model_type": "bert"}, "a model of Hugging Face (bert), of which only Marian can be a start"),
+    # a model as it should be, and options of the training
+    ("", "", "--target ko: the model of --init-from is for de; give that"),
+    ("", "--target de --source fr", "--source fr: the model of --init-from is for en"),
+    ("", "--target de --model transformer", f"--model transformer: {MODEL_OF} (marian)"),
+    ("", "--target de --tokenizer bpe", "--tokenizer bpe: the tokens are those of --init-from"),
+    ("", "--target de --sampling 0.1", "--sampling: the tokens of --init-from have one segmentation"),
+    ("", "--target de --set encoder.num_layers=1", f"--set encoder.num_layers=1: {MODEL_OF}"),
 ]
 
 
 @pytest.mark.parametrize(("name", "fault", "message"), FAULTS, ids=[message[:50] for _, _, message in FAULTS])
 def test_what_is_not_understood_is_refused(name, fault, message, folder, start, tmp_path, cli):
-    broken = Path(shutil.copytree(folder, tmp_path / "opus"))
+    broken, options = Path(shutil.copytree(folder, tmp_path / "opus")), ("--target", "de")
     path = broken / name
-    if fault is None:
+    if not name:
+        options = fault.split()
+    elif fault is None:
         path.unlink()
     elif isinstance(fault, bytes):
         path.write_bytes(fault)
     else:
         values = json.loads(path.read_text("utf-8"))
         path.write_text(json.dumps(values | fault if isinstance(fault, dict) else fault(values)), "utf-8")
-    assert message in start(broken, "--target", "de").refusal()
+    assert message in start(broken, *options).refusal()
     assert not (tmp_path / "run").exists()
     if "bert" in message:
         assert cli("predict", broken).refusal().endswith("a model of Hugging Face (bert), not a run\n")
-
-
-MODEL_OF = "the model is that of --init-from"
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ("", "--target ko: the model of --init-from is for de; give that"),
-        ("--target de --source fr", "--source fr: the model of --init-from is for en"),
-        ("--target de --model transformer", f"--model transformer: {MODEL_OF} (marian)"),
-        ("--target de --tokenizer bpe", "--tokenizer bpe: the tokens are those of --init-from"),
-        ("--target de --sampling 0.1", "--sampling: the tokens of --init-from have one segmentation"),
-        ("--target de --set encoder.num_layers=1", f"--set encoder.num_layers=1: {MODEL_OF}"),
-        ("--target de --set encoder.num_heads=7", f"--set encoder.num_heads=7: {MODEL_OF}"),
-    ],
-)
-def test_other_settings_than_its_own(options, message, folder, start):
-    assert message in start(folder, *options.split()).refusal()
 
 
 def test_notes_and_what_is_no_run(folder, data, tmp_path, start, cli):
@@ -224,11 +210,3 @@ def test_notes_and_what_is_no_run(folder, data, tmp_path, start, cli):
     assert "a model of Hugging Face (marian), not a run; a training with --init-from makes a run of it" in refusal
     with pytest.raises(UserError, match="is a model of pairs, and lm trains models of texts"):
         train("lm", init_from=folder, data=data, out=tmp_path / "lm")
-
-
-def test_a_damaged_tokenizer_of_a_run(run, tmp_path):
-    run.tokenizer.save(tmp_path)
-    assert load_tokenizer(tmp_path).encode("one") == run.tokenizer.encode("one")
-    (tmp_path / "source" / "vocab.json").write_text("{}")
-    with pytest.raises(UserError, match=r"vocab\.json: not the file that marian\.json speaks of"):
-        load_tokenizer(tmp_path)

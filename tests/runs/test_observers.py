@@ -42,34 +42,27 @@ class Diary(Observer):
         self.note(f"{status} {len(reports)}")
 
 
-FULL = ["started", *[f"step {k}" for k in range(1, 6)], "validated 5", *[f"step {k}" for k in range(6, 11)]]
+STEPS = [f"step {k}" for k in range(11)]
+FULL = ["started", *STEPS[1:6], "validated 5", *STEPS[6:], "validated 10", "finished 2"]
+# Where an observer stops the training, and what the others hear of before.
+STOPPED = {
+    "step 3": [*FULL[:4], "validated 3"], "validated 5": FULL[:7], "started": [*FULL[:2], "validated 1"],
+    "": FULL, "finished 2": FULL,
+}  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("stop_at", "calls", "status"),
-    [
-        ("", [*FULL, "validated 10", "finished 2"], "finished"),
-        ("step 3", [*FULL[:4], "validated 3", "stopped by an observer 1"], "stopped by an observer"),
-        ("validated 5", [*FULL[:7], "stopped by an observer 1"], "stopped by an observer"),
-        ("started", [*FULL[:2], "validated 1", "stopped by an observer 1"], "stopped by an observer"),
-        ("finished 2", [*FULL, "validated 10", "finished 2"], "finished"),
-    ],
-)
-def test_an_observer_stops_a_training_and_the_run_says_so(train, tmp_path, stop_at, calls, status):
-    first = Diary(stop_at)
-    second = Diary()
+@pytest.mark.parametrize("stop_at", STOPPED)
+def test_an_observer_stops_a_training_and_the_run_says_so(train, tmp_path, capsys, stop_at):
+    first, second, again = Diary(stop_at), Diary(), Diary()
     run = train("rnn-plain", tmp_path / "run", observers=[first, second])
-    assert first.calls == second.calls == calls
+    ends = [] if STOPPED[stop_at] == FULL else ["stopped by an observer 1"]
+    assert first.calls == second.calls == STOPPED[stop_at] + ends
+    status = "stopped by an observer" if ends else "finished"
     assert RunDirectory(run.path).record().status == status
     assert len(selfattn.load(run.path).predict(["1 May 1999"])) == 1
-
-
-def test_a_stopped_run_is_over(train, tmp_path, capsys):
-    train("rnn-plain", tmp_path / "run", observers=[Diary("step 2")])
-    again = Diary()
-    train("rnn-plain", tmp_path / "run", observers=[again], resume=True)
+    train("rnn-plain", run.path, observers=[again], resume=True)
     assert again.calls == []
-    assert "this run is finished (stopped by an observer)" in capsys.readouterr().err
+    assert f"this run is finished ({status})" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("observers", [None, Diary(), [print], [Diary]])

@@ -1,10 +1,19 @@
-"""The examples of docs/how-to/program.md run: with a small training, and with real libraries where they are there."""
+"""Programs of users: the examples of docs/how-to/program.md run, and mypy and pyright find each wrong call by its line.
 
+Trainings are small; other libraries are real where they are installed.
+"""
+
+import json
 import logging
+import shutil
+import subprocess
+import sys
 from functools import partial
+from pathlib import Path
 
 import pytest
 from documented import programs
+from mypy import api
 
 import selfattn
 
@@ -89,3 +98,100 @@ def test_wandb_has_the_curves(place, monkeypatch):
     monkeypatch.setenv("WANDB_SILENT", "true")
     example("wandb")
     assert list((place / "wandb").glob("offline-run-*/run-*.wandb"))
+
+
+# What `mypy --strict` and pyright say of a program
+
+LIBRARIES = (
+    *("babel", "cyclopts", "datasets", "einops", "filelock", "huggingface_hub", "jinja2", "numpy", "pydantic", "rich"),
+    *("sacrebleu", "safetensors", "scipy", "torch", "transformers", "joblib", "cloudpickle", "sentencepiece"),
+)
+# Types of other libraries count as Any, so that a check takes seconds.
+SETTINGS = f"""\
+[mypy]
+strict = true
+mypy_path = {Path(selfattn.__file__).parents[1]}
+[mypy-{",".join(f"{name}.*" for name in LIBRARIES)}]
+follow_imports = skip
+ignore_missing_imports = true
+[mypy-selfattn.*]
+ignore_errors = true
+"""
+
+PROGRAM = """\
+from pathlib import Path
+
+import torch
+from selfattn import CompareOptions, MultiHeadAttention, Observer, Pair, StepReport, StopTraining, compare, load, train
+
+
+class Stop(Observer):
+    def stepped(self, report: StepReport) -> None:
+        if report.loss < 0.1:
+            raise StopTraining
+
+
+train("dates", model="transformer", out="runs/a", epochs=3, observers=[Stop()])
+run = load("runs/a")
+outputs: list[str] = run.predict(["1 May 1999"], beam=5)
+pair = Pair("1 May 1999", "1999-05-01")
+probability: float = run.score([pair])[0].log_probability
+links: list[tuple[int, int]] = run.align([pair], layer=0)[0]
+columns: tuple[str, ...] = run.attention("1 May 1999").source_tokens
+options = CompareOptions(models=("rnn-attention", "transformer"), out=Path("compare/a"))
+record, files = compare("dates", options, training={"lr": 1e-3}, task_options={"locales": ("ko_KR",)})
+page: Path = files.html
+name: str = run.task.name
+layer = MultiHeadAttention(64, num_heads=4)
+states = torch.randn(2, 11, 64)
+weights = layer(states, causal=True, need_weights=True).weights
+"""
+
+WRONG = {
+    "run.task.nam": '"TaskData" has no attribute "nam"; maybe "name"?',
+    "layer(states, casual=True)": 'Unexpected keyword argument "casual" for "__call__" of "MultiHeadAttention"',
+    'train("dates", out="runs/a", lrr=2)': 'Unexpected keyword argument "lrr" for "train"; did you mean "lr"?',
+    'compare("dates", seedz=3)': 'Unexpected keyword argument "seedz" for "compare"',
+    'compare("dates", training={"lrr": 2.0})': 'Argument "training" to "compare" has incompatible type',
+    'compare("dates", lr="high")': 'Argument "lr" to "compare" has incompatible type "str"; expected "float"',
+    'run.predict(["a"], beams=5)': 'Unexpected keyword argument "beams" for "predict" of "Predictor"',
+    'run.score([("a", "b")])': 'List item 0 has incompatible type "tuple[str, str]"; expected "Pair"',
+}
+
+
+@pytest.fixture
+def program(tmp_path):
+    """The right program and the wrong calls; mypy raises the limit of its process."""
+    path = tmp_path / "program.py"
+    path.write_text(PROGRAM + "\n".join(WRONG), encoding="utf-8")
+    before = sys.getrecursionlimit()
+    yield path
+    sys.setrecursionlimit(before)
+
+
+def test_mypy_accepts_a_program_and_finds_wrong_calls(program, tmp_path):
+    config, cache = tmp_path / "mypy.ini", tmp_path / "cache"
+    config.write_text(SETTINGS, encoding="utf-8")
+    options = ("--config-file", config, "--cache-dir", cache, "--hide-error-codes", program)
+    report, errors, _ = api.run([str(option) for option in options])
+    assert not errors
+    lines = [line.partition("program.py:")[2] for line in report.splitlines() if ": error: " in line]
+    first = PROGRAM.count("\n") + 1
+    for number, (line, message) in enumerate(zip(lines, WRONG.values(), strict=True), first):
+        assert line.startswith(f"{number}: error: {message}")
+
+
+@pytest.mark.usefixtures("program")
+def test_pyright_accepts_the_program_and_finds_the_wrong_calls(tmp_path):
+    root = Path(selfattn.__file__).parents[1]
+    installed = root / "tests" / "browser" / "node_modules" / ".bin"
+    pyright = shutil.which("pyright") or shutil.which("pyright", path=str(installed))
+    if pyright is None:
+        pytest.skip("pyright is not installed: npm install --no-package-lock --prefix tests/browser")
+    (tmp_path / "pyrightconfig.json").write_text(json.dumps({"extraPaths": [str(root)]}), encoding="utf-8")
+    command = [pyright, "--outputjson", "--pythonpath", sys.executable, "--project", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, encoding="utf-8", check=False)
+    problems = json.loads(done.stdout)["generalDiagnostics"]
+    lines = {problem["range"]["start"]["line"] for problem in problems if problem["severity"] == "error"}
+    first = PROGRAM.count("\n")
+    assert sorted(lines) == [*range(first, first + len(WRONG))]

@@ -1,8 +1,12 @@
-"""A training that is stopped and goes on ends as if it had never stopped, bit for bit; kept weights are averaged."""
+"""A training that is killed, stopped politely, or diverges, goes on with the same command: to the same bits.
+
+Kept weights are averaged; the loss may be the deciding measure.
+"""
 
 import itertools
 import os
 import shutil
+import signal
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -14,15 +18,20 @@ from safetensors.torch import load_file
 from training_parts import StopAt, Stopped
 
 from selfattn.codec import write
+from selfattn.decoding.options import DecodingOptions
+from selfattn.decoding.texts import decode_texts
 from selfattn.errors import SettingError, UserError
 from selfattn.files import ASIDE
+from selfattn.processes import Stopped as Interrupted
+from selfattn.processes import first_interrupt, polling
 from selfattn.runs.directory import CHECKPOINT, RunDirectory
 from selfattn.runs.load import average_kept, build_model, kept_name, kept_steps
 from selfattn.runs.train import train as train_on
 from selfattn.training.checkpoint import CheckpointFile
 from selfattn.training.config import TrainingConfig
 from selfattn.training.loop import Criterion
-from selfattn.training.observer import EpochReport
+from selfattn.training.observer import EpochReport, Observer, StopAtStep
+from selfattn.training.step import check_finite
 from selfattn.training.weights import mean_of, named_weights
 
 # 23 examples in batches of 4 are 6 batches, in steps of 2 batches 3 steps an epoch.
@@ -31,11 +40,43 @@ FULL = replace(FORCED, teacher_forcing=0.9, teacher_forcing_end=0.4)
 LAST = TrainingConfig(max_steps=8, batch_size=4, average="last", average_last=2, validate_every=3)
 KEPT = replace(LAST, validate_every=1)
 STREAM = replace(FORCED, max_steps=10, validate_every=4)
-CONFIGS = {
-    "plain": TrainingConfig(epochs=2, batch_size=4, max_tokens=18),
-    "two passes": TrainingConfig(max_steps=7, batch_size=8, r_drop=0.5, schedule="cosine", precision="bfloat16"),
-    "patience": TrainingConfig(epochs=9, batch_size=8, lr=1e-8, patience=2, average="last"),
-}
+TOKENS = TrainingConfig(epochs=2, batch_size=4, max_tokens=18)
+TWO_PASSES = TrainingConfig(max_steps=7, batch_size=8, r_drop=0.5, schedule="cosine", precision="bfloat16")
+PATIENCE = TrainingConfig(epochs=9, batch_size=8, lr=1e-8, patience=2, average="last")
+EPOCHS = TrainingConfig(epochs=3, batch_size=4, lr=0.01, average="ema", ema_decay=0.9)  # of six steps each
+EVERY_5 = TrainingConfig(max_steps=18, batch_size=4, lr=0.01, validate_every=5)
+OFTEN = replace(EPOCHS, epochs=5, batch_size=12, validate_every=1, average="last", average_last=2)
+
+
+class Asks(StopAt):
+    """Asks its own process to stop: at a step, or at a step of decoding in a validation, counted over all of them."""
+
+    def __init__(self, step=0, call=0):
+        super().__init__(step)
+        self.call = call
+
+    def _reach(self, event, step):
+        if (event, step) == (self.event, self.step):
+            os.kill(os.getpid(), signal.SIGINT)
+
+    def requests_stop(self):
+        self.call -= 1
+        if self.call == 0:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return False
+
+
+def fit_until(stop, out, config, **settings):
+    """Train until the training is stopped: at once, or, where it is asked to stop, politely."""
+    polite = StopAtStep()
+    end = (KeyboardInterrupt, "the same command with `resume` goes on") if isinstance(stop, Asks) else (Stopped, "^$")
+    with first_interrupt(polite.request), pytest.raises(end[0], match=end[1]):
+        parts.fit_small(out, config, observers=[stop, polite], **settings)
+
+
+def checkpoint_of(out):
+    file = CheckpointFile(out / CHECKPOINT)
+    return file.parse(file.read() or b"")
 
 
 @pytest.fixture(autouse=True)
@@ -68,9 +109,9 @@ STOPS = {
     "before the last step": (FULL, {"save_every": 2}, [StopAt(8)]),
     "rnn-attention": (FULL, {"save_every": 1, "model": "rnn-attention"}, [StopAt(1), StopAt(4), StopAt(8)]),
     "decoder-only": (FULL, {"save_every": 1, "model": "decoder-only"}, [StopAt(1), StopAt(4), StopAt(8)]),
-    "plain": (CONFIGS["plain"], {"save_every": 2}, [StopAt(14)]),
-    "two passes": (CONFIGS["two passes"], {"save_every": 2}, [StopAt(3)]),
-    "patience": (CONFIGS["patience"], {"save_every": 2}, [StopAt(9)]),
+    "batches by tokens": (TOKENS, {"save_every": 2}, [StopAt(14)]),
+    "two passes": (TWO_PASSES, {"save_every": 2}, [StopAt(3)]),
+    "patience": (PATIENCE, {"save_every": 2}, [StopAt(9)]),
     "last weights": (LAST, {"save_every": 2}, [StopAt(4)]),
     # Metrics and weights are written, and the checkpoint, perhaps the first one, is not.
     "behind the first validation": (FULL, {}, [StopAt(3, "validated")]),
@@ -81,6 +122,8 @@ STOPS = {
     "the last kept weights": (KEPT, {"keep": 3}, [StopAt(8, "validation_ended")]),
     "a stream": (STREAM, {"stream": True, "save_every": 1}, [StopAt(3)]),
     "a stream's last epoch": (STREAM, {"stream": True, "save_every": 1}, [StopAt(8)]),
+    **{f"asked at step {step}": (EPOCHS, {}, [Asks(step)]) for step in (1, 6, 18)},
+    **{f"validated every 5, asked at step {step}": (EVERY_5, {}, [Asks(step)]) for step in (5, 6, 18)},
 }
 
 
@@ -88,14 +131,61 @@ STOPS = {
 def test_a_stopped_training_goes_on_and_ends_the_same(tmp_path, whole, case):
     config, settings, stops = STOPS[case]
     for number, stop in enumerate(stops):
-        with pytest.raises(Stopped):
-            parts.fit_small(tmp_path / "run", config, resume=number > 0, observers=[stop], **settings)
+        fit_until(stop, tmp_path / "run", config, resume=number > 0, **settings)
+    last = stops[-1]
+    if isinstance(last, Asks):
+        assert RunDirectory(tmp_path / "run").record().status == "interrupted"
+        assert checkpoint_of(tmp_path / "run").progress.step == last.step
     watcher = StopAt(99)
     parts.fit_small(tmp_path / "run", config, resume=True, observers=[watcher], **settings)
-    last = stops[-1]
     if settings.get("save_every") == 1 and last.event == "stepped":
         assert watcher.steps[0] == last.step  # and not at the beginning
     assert parts.outcome(tmp_path / "run") == parts.outcome(whole(config, **settings))
+
+
+@pytest.mark.parametrize("config", [EPOCHS, EVERY_5, OFTEN])
+def test_stopped_in_a_validation_it_validates_again(tmp_path, monkeypatch, config):
+    def measure(model, loss, processes):
+        outputs = decode_texts(model, data.tokenizer, ["abc", "d", "ef"], max_length=9, processes=processes)
+        return {"perplexity": float(sum(len(best[0].text) for best in outputs))}
+
+    data = replace(parts.training_set(), criterion=Criterion(measure, "perplexity", False))
+    monkeypatch.setattr(parts, "training_set", lambda stream: data)
+    parts.fit_small(tmp_path / "whole", config)
+    for call in (1, 4, 7, 16):
+        out = tmp_path / str(call)
+        fit_until(Asks(call=call), out, config)
+        assert checkpoint_of(out).progress.since_tokens  # the validation is still due
+        parts.fit_small(out, config, resume=True)
+        assert parts.outcome(out) == parts.outcome(tmp_path / "whole")
+
+
+@pytest.mark.parametrize("beam", [1, 2])
+def test_decoding_stops_at_a_step(runs, beam):
+    answers = iter([False, False, True])
+    with pytest.raises(Interrupted), polling(lambda: next(answers)):
+        runs["transformer"].predict(["May 1, 2001"] * 3, DecodingOptions(beam=beam))
+    assert next(answers, None) is None  # at the third step, none later
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_second_interrupt_does_not_wait_nor_does_one_before_the_first_step(number):
+    stop, before = StopAtStep(), signal.signal(number, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt), first_interrupt(stop.request):
+            os.kill(os.getpid(), number)
+        with first_interrupt(stop.request):
+            stop.started(1, 1)
+            os.kill(os.getpid(), number)
+            assert stop.is_requested
+            with pytest.raises(KeyboardInterrupt):
+                os.kill(os.getpid(), number)
+        assert signal.getsignal(number) is signal.default_int_handler
+        signal.signal(number, signal.SIG_IGN)  # as under nohup: what is ignored stays ignored
+        with first_interrupt(StopAtStep().request):
+            os.kill(os.getpid(), number)
+    finally:
+        signal.signal(number, before)
 
 
 def test_resuming_a_finished_run_is_a_success_that_says_so(run, capsys):
@@ -163,8 +253,7 @@ def test_a_lengthened_run_killed_at_any_of_its_first_writes_is_lengthened_again(
 
 
 def test_another_tokenizer_is_named(tmp_path):
-    with pytest.raises(Stopped):
-        parts.fit_small(tmp_path / "run", FORCED, observers=[StopAt(4)])
+    fit_until(StopAt(4), tmp_path / "run", FORCED)
     path = tmp_path / "run" / "tokenizer" / "char.json"
     path.write_text(path.read_text().replace("i", "j"))
     with pytest.raises(UserError, match="tokenizer: not the tokenizer of these data"):
@@ -184,49 +273,70 @@ def test_where_nothing_has_begun_it_begins(run, tmp_path):
     assert parts.outcome(run) == parts.outcome(tmp_path / "new") == outcome
 
 
-def test_a_damaged_checkpoint_is_named_in_one_line(tmp_path):
+def test_the_checkpoint_of_another_model_is_named_in_one_line(tmp_path):
     for name, model in (("run", "transformer"), ("rnn", "rnn-attention")):
-        with pytest.raises(Stopped):
-            parts.fit_small(tmp_path / name, FORCED, model=model, save_every=2, observers=[StopAt(5)])
+        fit_until(StopAt(5), tmp_path / name, FORCED, model=model, save_every=2)
     path = tmp_path / "run" / CHECKPOINT
-    for broken in (path.read_bytes()[:1000], b"", (tmp_path / "rnn" / CHECKPOINT).read_bytes()):
-        path.write_bytes(broken)
-        with pytest.raises(UserError, match=r"checkpoint\.safetensors: ") as caught:
-            parts.fit_small(tmp_path / "run", FORCED, resume=True)
-        assert "\n" not in str(caught.value)
-
-
-def test_the_last_and_the_best_weights_are_both_kept(tmp_path, monkeypatch):
-    found = iter((2.0, 1.0, 3.0))
-    monkeypatch.setattr(parts, "figures", lambda model, loss, _: {"perplexity": next(found)})
-    parts.fit_small(tmp_path / "run", replace(FORCED, average="none"))
-    best = load_file(tmp_path / "run" / "model.safetensors")
-    kept = load_file(tmp_path / "run" / CHECKPOINT)
-    names = {name for name in best if f"model/{name}" in kept}  # shared tensors may go by another name
-    assert len(names) > 10
-    assert all(torch.equal(kept[f"best/{name}"], best[name]) for name in names)
-    assert any(not torch.equal(kept[f"model/{name}"], best[name]) for name in names)
+    path.write_bytes((tmp_path / "rnn" / CHECKPOINT).read_bytes())
+    with pytest.raises(UserError, match=r"checkpoint\.safetensors: ") as caught:
+        parts.fit_small(tmp_path / "run", FORCED, resume=True)
+    assert "\n" not in str(caught.value)
 
 
 def test_the_best_weights_are_known_after_a_stop(tmp_path, monkeypatch):
     found = iter((1.0, 2.0, 3.0) * 2)  # the first validation is the best
     monkeypatch.setattr(parts, "figures", lambda model, loss, _: {"perplexity": next(found)})
     parts.fit_small(tmp_path / "whole", FORCED)
-    with pytest.raises(Stopped):
-        parts.fit_small(tmp_path / "run", FORCED, observers=[StopAt(8)])
+    fit_until(StopAt(8), tmp_path / "run", FORCED)
     run = parts.fit_small(tmp_path / "run", FORCED, resume=True)
     assert parts.outcome(tmp_path / "run") == parts.outcome(tmp_path / "whole")
     best = load_file(tmp_path / "whole" / "model.safetensors")
     assert all(torch.equal(run.model.state_dict()[name], weight) for name, weight in best.items())
 
 
+# A training that diverges
+
+
+@pytest.mark.parametrize(("precision", "also"), [("float32", False), ("bfloat16", True)])
+def test_the_advice_fits_the_precision(precision, also):
+    with pytest.raises(UserError, match="the loss became nan at step 3; lower the learning rate") as caught:
+        check_finite("loss", float("nan"), 3, 0.5, precision)
+    assert str(caught.value).endswith(", or train anew in float32") == also
+    assert "--lr, now 0.5), with --resume from the last checkpoint" in caught.value.as_options()
+
+
+def test_it_goes_on_with_a_lower_rate_and_with_nothing_else_changed(tmp_path):
+    class Diverges(Observer):
+        def validated(self, *_):
+            raise UserError("training: the loss became nan")
+
+    run, directory = tmp_path / "run", RunDirectory(tmp_path / "run")
+    with pytest.raises(UserError, match="became nan"):
+        parts.fit_small(run, EPOCHS, save_every=1, observers=[Diverges()])
+    assert directory.record().status == "failed"
+    for changes, reason in (
+        ({"lr": 0.02}, r"begun with training.lr = 0.01, now asked for 0.02"),
+        ({"lr": 0.001, "batch_size": 5}, r"begun with training.batch_size = 4, now asked for 5"),
+    ):
+        with pytest.raises(UserError, match=reason):
+            parts.fit_small(run, replace(EPOCHS, **changes), resume=True)
+    assert directory.config().training.lr == 0.01
+    parts.fit_small(run, replace(EPOCHS, lr=0.001), resume=True)
+    assert (directory.record().status, directory.config().training.lr) == ("finished", 0.001)
+    assert [report.epoch for report in directory.metrics()] == [1, 2, 3]
+    assert directory.metrics()[-1].lr <= 0.001
+
+
+def test_weights_that_are_no_numbers_are_never_gone_on_from(tmp_path):
+    """The step is too large for float32; the loss of the next step would tell, behind the checkpoint of this one."""
+    config = replace(EPOCHS, average="none", lr=1e39, warmup=0.0, schedule="constant")
+    with pytest.raises(UserError, match=r"the size of \S+ became (inf|nan) at step 1; lower the learning rate"):
+        parts.fit_small(tmp_path / "run", config, save_every=1)
+    parts.fit_small(tmp_path / "run", replace(config, lr=0.001), resume=True, save_every=1)
+    assert RunDirectory(tmp_path / "run").record().status == "finished"
+
+
 # Kept validations: the last ones, averaged into a run; the loss as deciding measure
-
-AVERAGED = TrainingConfig(max_steps=8, batch_size=4, average="last", average_last=2, validate_every=1)
-
-
-def kept(run):
-    return {file.name: load_file(file) for file in sorted((run / "kept").iterdir())}
 
 
 def weights_in(run, file):
@@ -237,20 +347,18 @@ def weights_in(run, file):
     return named_weights(model)
 
 
-def test_the_mean_of_kept_weights_is_the_average_of_the_training(tmp_path):
-    parts.fit_small(tmp_path / "run", AVERAGED, keep=3)
-    assert list(kept(tmp_path / "run")) == [f"step-0000000{step}.safetensors" for step in (6, 7, 8)]
-    listed = {name for name in RunDirectory(tmp_path / "run").record().files if name.startswith("kept/")}
-    assert listed == {kept_name(step) for step in (6, 7, 8)}
-    file = CheckpointFile(tmp_path / "run" / CHECKPOINT)
-    state = file.parse(file.read() or b"")
+def test_the_mean_of_kept_weights_is_the_average_of_the_training(whole, tmp_path):
+    run, names = whole(KEPT, keep=3), [f"kept/step-0000000{step}.safetensors" for step in (6, 7, 8)]
+    assert sorted(str(file.relative_to(run)) for file in (run / "kept").iterdir()) == names
+    assert {name for name in RunDirectory(run).record().files if name.startswith("kept/")} == {*names}
+    state = checkpoint_of(run)
     average = state.part("average")
     history = [{name[2:]: tensor for name, tensor in average.items() if name[0] == place} for place in "01"]
-    assert average_kept(tmp_path / "run", tmp_path / "mean", last=2) == [7, 8]
+    assert average_kept(run, tmp_path / "mean", last=2) == [7, 8]
     averaged = weights_in(tmp_path / "mean", "model.safetensors")
     for name, tensor in mean_of(history).items():
         assert torch.equal(averaged[name], tensor), name
-    last = weights_in(tmp_path / "run", kept_name(8))
+    last = weights_in(run, kept_name(8))
     assert all(torch.equal(tensor, last[name]) for name, tensor in state.part("model").items())
     record = RunDirectory(tmp_path / "mean").record()
     assert (record.averaged, record.status) == ((7, 8), "finished")
@@ -258,12 +366,10 @@ def test_the_mean_of_kept_weights_is_the_average_of_the_training(tmp_path):
 
 
 def test_weights_after_the_checkpoint_are_dropped(tmp_path):
-    config = replace(AVERAGED, validate_every=2)
-    with pytest.raises(Stopped):
-        parts.fit_small(tmp_path / "run", config, keep=2, observers=[StopAt(4, "validation_ended")])
+    config = replace(KEPT, validate_every=2)
+    fit_until(StopAt(4, "validation_ended"), tmp_path / "run", config, keep=2)
     assert kept_steps(RunDirectory(tmp_path / "run")) == [2, 4]
-    with pytest.raises(Stopped):
-        parts.fit_small(tmp_path / "run", config, keep=2, resume=True, observers=[StopAt(3)])
+    fit_until(StopAt(3), tmp_path / "run", config, keep=2, resume=True)
     assert kept_steps(RunDirectory(tmp_path / "run")) == [2]
 
 

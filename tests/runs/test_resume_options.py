@@ -1,11 +1,17 @@
-"""A resumed training has the options that it was begun with: another value of any that changes a weight is refused."""
+"""A training is resumed with the options and files that it was begun with: what changes a weight is refused by name.
+
+Every file that a result depends on is known by its content, also in a comparison.
+"""
 
 import json
+import shutil
 from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
+from selfattn.comparison import compare as compare_module
+from selfattn.comparison.trainings import TrainingRunner
 from selfattn.errors import UserError
 from selfattn.registry import TASKS
 from selfattn.runs.directory import RunDirectory
@@ -14,6 +20,7 @@ from selfattn.tasks.dates import DateOptions
 from selfattn.tasks.lm import TextOptions
 from selfattn.tasks.recall import RecallOptions
 from selfattn.tasks.translation import TranslationOptions
+from selfattn.tokenizers.load import train_tokenizer
 from selfattn.training.config import TrainingConfig
 
 NO_WEIGHT = ("out", "keep", "allow_unknown", "resume", "device", "threads", "tensorboard")
@@ -98,12 +105,12 @@ def test_every_option_of_a_training_is_tried():
 
 
 @pytest.fixture(scope="module")
-def begin(place):
-    """Train a run with these options, once; it counts as unfinished."""
+def begin():
+    """Train a run with these options, once, in the folder; it counts as unfinished."""
     runs = {}
 
     def begun(task, settings):
-        out = runs.setdefault(repr((task, settings)), place / f"run{len(runs)}")
+        out = runs.setdefault(repr((task, settings)), Path(f"run{len(runs)}"))
         if not out.exists():
             train(task, out=out, **settings)
             RunDirectory(out).update(status="interrupted")
@@ -125,3 +132,48 @@ def test_another_value_is_refused_by_name(place, begin, monkeypatch, task, name,
     with pytest.raises(UserError) as refused:
         train(task, out=out, resume=True, **settings | (value if isinstance(value, dict) else {name: value}))
     assert "begun with " in str(refused.value)
+
+
+def test_paths_are_kept_as_typed_and_files_are_known_by_their_content(place, begin, tmp_path, monkeypatch):
+    monkeypatch.chdir(place)
+    settings = LENGTH | OF_TEXTS | {"valid": "valid.tsv"}
+    del settings["validation_items"]
+    runs = [begin("lm", settings), begin("dates", {"model": "rnn-plain", "set": SMALL} | LENGTH | ON_FILE)]
+    assert not any(str(place) in (run / name).read_text() for run in runs for name in ("config.json", "run.json"))
+    shutil.copytree(runs[0], tmp_path / "run")
+    shutil.copy("a.tsv", tmp_path)
+    shutil.copy("valid.tsv", tmp_path / "moved.tsv")
+    shutil.copy("b.tsv", tmp_path / "valid.tsv")  # as many lines
+    monkeypatch.chdir(tmp_path)
+    RunDirectory(Path("run")).update(status="finished")
+    again = train("lm", out="run", resume=True, **settings | {"data": "./a.tsv", "valid": "moved.tsv"})
+    assert again.config.task_options["valid"] == "valid.tsv"
+    RunDirectory(Path("run")).update(status="interrupted")
+    with pytest.raises(UserError, match=r"run: begun with another content of valid\.tsv; restore the file"):
+        train("lm", out="run", resume=True, **settings)
+
+
+@pytest.mark.parametrize("name", ["valid.tsv", "test.tsv", "spm"])
+def test_a_sealed_comparison_refuses_what_was_replaced(place, tmp_path, monkeypatch, name):
+    """A text, or a tokenizer, when the first training has ended."""
+    for file in place.glob("*.tsv"):
+        shutil.copy(file, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    train_tokenizer("bpe", ["word 1 Wort 2"], 280).save("spm")
+    run = TrainingRunner.run
+
+    def run_and_replace(self, trial, reporter):
+        run(self, trial, reporter)
+        self.__dict__["_data"] = {}  # as in another process
+        if name == "spm":
+            train_tokenizer("bpe", ["Wort 1 word 2", "word"], 281).save("spm")
+        else:
+            shutil.copy("b.tsv", name)
+
+    monkeypatch.setattr(TrainingRunner, "run", run_and_replace)
+    task, settings = "lm", {"models": ("decoder-only-rnn",), "valid": "valid.tsv", "test": "test.tsv"}
+    if name == "spm":
+        task, settings = "translation", {"models": ("rnn-plain",), "set": SMALL, "tokenizer": "spm", "held_out": 9}
+    settings |= {"out": "out", "data": "a.tsv", "seeds": 2, "jobs": 1, "tune": False, "match": "none"}
+    with pytest.raises(UserError, match=f"{name}: has changed since the comparison began"):
+        compare_module.compare(task, max_steps=1, batch_size=8, **settings)

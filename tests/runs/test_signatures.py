@@ -22,7 +22,7 @@ from selfattn.errors import SettingError, UserError
 from selfattn.runs.load import load
 from selfattn.runs.predictor import checked_texts, export_place
 from selfattn.runs.task import task_class
-from selfattn.runs.train import TrainOptions, TrainSettings, merge_settings, train
+from selfattn.runs.train import TrainOptions, TrainSettings, merge_settings
 from selfattn.runs.train import train as train_on
 from selfattn.settings import check_conditions, excludes, needs
 from selfattn.tasks.dates import DateOptions, Dates
@@ -213,31 +213,11 @@ def test_a_condition_holds_or_names_the_option():
             check_conditions([name], SimpleNamespace(a=0, c=1), conditions)
 
 
-WITHOUT_EFFECT = [
-    ({"ema_decay": 0.9}, "`ema_decay` goes with `average` ema"),
-    ({"average": "last", "ema_decay": 0.9}, "`ema_decay` goes with `average` ema"),
-    ({"average_last": 3}, "`average_last` goes with `average` last"),
-    ({"epochs": 3, "max_steps": 9}, "`epochs` has no effect beside `max_steps`"),
-    ({"warmup": 0.2, "warmup_steps": 9}, "`warmup` has no effect beside `warmup_steps`"),
-]
-
-
-@pytest.mark.parametrize(("settings", "message"), WITHOUT_EFFECT)
-def test_settings_of_a_training_without_an_effect(tmp_path, settings, message):
-    with pytest.raises(UserError, match=message):
-        train("dates", out=tmp_path / "run", quick=True, **settings)
-    with pytest.raises(UserError, match=message):
-        compare("dates", out=tmp_path / "out", quick=True, items_per_epoch=800, **settings)
-    assert not list(tmp_path.iterdir())
-
-
 def test_a_run_is_started_from_with_its_options(cli, runs, tmp_path):
     start = runs["rnn-plain"].path
     further = ("--config", start, "--init-from", start, "--seed", "5")
     cli("train", "dates", *further, "--out", tmp_path / "same").success()
     assert load(tmp_path / "same").config.model == runs["rnn-plain"].config.model
-    other = cli("train", "dates", *further, "--model", "transformer", "--out", tmp_path / "other").refusal()
-    assert "--model transformer: the model is that of --init-from (rnn-plain); leave it out" in other
 
 
 def test_exports_of_runs_from_the_hub_lie_elsewhere(tmp_path, monkeypatch):

@@ -1,18 +1,25 @@
-"""A tokenizer for each side, in every command that reads a run; what a vocabulary lacks is said or refused."""
+"""A tokenizer for each side, in every command that reads a run; what a vocabulary lacks is said or refused.
+
+Pretrained embeddings: rows of known tokens are those of the file, others stay; broken files are refused by line.
+"""
 
 import re
+from unittest.mock import Mock
 
 import pytest
+import torch
 
-from selfattn.cli.decoding import align, score
 from selfattn.data.pairs import Pair
 from selfattn.demo.page import write_demo
 from selfattn.errors import UserError
+from selfattn.models.build import build
+from selfattn.models.config import override
+from selfattn.models.families import get_preset
 from selfattn.runs.directory import RunDirectory
 from selfattn.runs.evaluate import evaluate_run, evaluation_lines
 from selfattn.runs.load import load
+from selfattn.runs.start import fill_tables, read_vectors
 from selfattn.runs.train import train
-from selfattn.tasks.translation import Translation
 from selfattn.tokenizers.listed import CharTokenizer, WordTokenizer
 
 LETTERS = {"a": "a̠", "k": "kʰ", "t": "t͡ɕʰ", "n": "n"}
@@ -59,9 +66,6 @@ def test_unknown_words_are_named_as_unknown_characters_are(run, tmp_path, capsys
     assert results["unknown_characters"] == 1
     message = "targets: 2 words that the model does not know, 1 different: 'q' 2 (40.0 % of all)"
     assert message in capsys.readouterr().err
-    list(score(run.path, data=(file,)))
-    list(align(run.path, data=(file,)))
-    assert capsys.readouterr().err.count(message) == 2
 
 
 def test_groups_of_a_file_are_those_of_its_column(run, cli, tmp_path):
@@ -90,19 +94,6 @@ def test_words_that_a_source_lacks_are_counted(tmp_path):
     again = train("translation", model="rnn-plain", out=tmp_path / "again", tokenizer=tmp_path / "run", **settings)
     assert again.predict(["kʰ a̠"]) == model.predict(["kʰ a̠"])
     assert [*again.path.glob("tokenizer/*")] == [again.path / "tokenizer/words.json"]
-
-
-def test_tokens_that_contradict_each_other_are_refused(tmp_path):
-    data = pairs(tmp_path / "a.tsv")
-    for settings, message in (
-        ({"tokenizer": "words", "source_tokenizer": "bpe", "target_tokenizer": "words"}, "`tokenizer` has no effect"),
-        ({"source_tokenizer": "words", "separate": True}, "`separate` has no effect beside a tokenizer for each side"),
-        ({"tokenizer": "words", "vocab_size": 300}, "`vocab_size` goes with `tokenizer` bpe"),
-        ({"tokenizer": "words", "sampling": 0.1}, "`sampling` goes with `tokenizer` bpe"),
-        ({"tokenizer": tmp_path, "separate": True}, "`separate` has no effect beside a directory as `tokenizer`"),
-    ):
-        with pytest.raises(UserError, match=message):
-            Translation(data=(data,), **settings)
 
 
 def test_a_training_says_where_its_vocabulary_comes_from(tmp_path, capsys, monkeypatch):
@@ -157,25 +148,10 @@ def test_a_language_model_refuses_unknown_characters_too(tmp_path):
         train("lm", data=tmp_path / "b", out=tmp_path / "run", init_from=tmp_path / "first", epochs=1)
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"tokenizer": "unigram"}, r"`tokenizer` unigram: the tokens are those of `init_from` \(`tokenizer` bpe\)"),
-        ({"vocab_size": 400}, r"`vocab_size` 400: the tokens are those of `init_from` \(`vocab_size` 280\)"),
-        ({"separate": True}, r"`separate` True: the tokens are those of `init_from` \(`separate` False\)"),
-        ({"model": "transformer"}, "`model` transformer: the model is that of `init_from`"),
-        ({"init_from": "rnn-plain", "sampling": 0.1}, "`sampling`: the tokens of `init_from` have one segmentation"),
-    ],
-)
-def test_what_the_first_run_decides_is_refused_beside_it(runs, subwords, tmp_path, given, message):
-    start = runs.get(given.get("init_from", ""), subwords).path
-    settings = {"target": "de", "data": day_pairs(tmp_path / "a.tsv", "Tag "), **given, "init_from": start}
-    with pytest.raises(UserError, match=message):
-        train("translation", out=tmp_path / "run", **settings)
-
-
-def test_equal_settings_of_tokens_are_accepted(subwords, tmp_path):
+def test_settings_of_tokens_are_those_of_the_first_run(subwords, tmp_path):
     settings = {"target": "de", "init_from": subwords.path, "data": day_pairs(tmp_path / "a.tsv", "Tag ")}
+    with pytest.raises(UserError, match=r"`vocab_size` 400: the tokens are those of `init_from` \(`vocab_size` 280\)"):
+        train("translation", out=tmp_path / "run", vocab_size=400, **settings)
     run = train("translation", out=tmp_path / "run", epochs=1, tokenizer="bpe", vocab_size=280, **settings)
     assert len(run.tokenizer) == 280
 
@@ -190,3 +166,63 @@ def test_score_and_align_and_evaluate_say_what_is_unknown(cli, runs, tmp_path):
         assert done.err == sources + targets
     done = cli("evaluate", runs["rnn-attention"].path, "--data", data)
     assert (done.code, done.err) == (0, targets)
+
+
+# Pretrained embeddings
+
+TOKENIZER = WordTokenizer(["red house green"])
+GOOD = "red 1 2 3\nhouse -1 0.5 2e-1\nunseen 1 1 1\nNew York 4 5 6\n"
+
+
+def model():
+    config = override(get_preset("rnn-attention").config, {"encoder.embed_dim": 3, "decoder.embed_dim": 3})
+    return build(config, vocab_size=len(TOKENIZER))
+
+
+@pytest.mark.parametrize("head", ["", "4 3\n"])
+@pytest.mark.parametrize("side", ["both", "source", "target"])
+def test_rows_are_those_of_the_file(tmp_path, monkeypatch, head, side):
+    file = tmp_path / "vectors.txt"
+    file.write_text(head + GOOD)
+    counted = Mock(side_effect=read_vectors)
+    monkeypatch.setattr("selfattn.runs.start.read_vectors", counted)
+    before, after = model(), model()
+    lines = fill_tables(after, TOKENIZER, {side: file})
+    assert (len(lines), counted.call_count) == (2 if side == "both" else 1, 1)  # the file is read once for both tables
+    assert all("2 of 3 tokens have a vector in vectors.txt" in line for line in lines)
+    for name, part in (("source", "encoder"), ("target", "decoder")):
+        old = getattr(before, part).embed.tokens.weight
+        new = getattr(after, part).embed.tokens.weight
+        if side in ("both", name):
+            red, house, green = (TOKENIZER.encode(word)[0] for word in ("red", "house", "green"))
+            assert new[red].tolist() == [1.0, 2.0, 3.0]
+            assert torch.equal(new[house], torch.tensor([-1.0, 0.5, 0.2]))
+            assert torch.equal(new[green], old[green])
+            assert torch.equal(new[:4], old[:4])
+        else:
+            assert torch.equal(new, old)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (b"red 1 2 3\nhouse 1 2\n", ":2: has 2 cells behind the name, others 3"),
+        (b"red 1 2 3 4\n", ":1: 4 numbers, but the model's table has width 3"),
+        (b"red 1 2 3\nhouse 1 x 3\n", ":2: expected 3 numbers behind the name"),
+        (b"red 1 nan 3\n", ":1: a number is not finite"),
+        (b"red 1 2 3\n\xff 1 2 3\n", ":2: is not UTF-8"),
+        (b"2 3\nred 1 2 3\n", "has 1 vector, but its first line says 2"),
+        (b"1 9\nred 1 2 3\n", ":1: vectors of width 9, but the model's table has 3"),
+        (b"other 1 2 3\n", "has a vector for none of the tokens"),
+        (b"", "is empty"),
+        (b"red " + b"1 " * (1 << 19) + b"\n", ":1: longer than 1 MiB; name a text file of word2vec or GloVe"),
+    ],
+)
+def test_broken_files_are_refused(tmp_path, cli, text, message):
+    file = tmp_path / "vectors.txt"
+    file.write_bytes(text)
+    widths = ("--set", "encoder.embed_dim=3", "--set", "decoder.embed_dim=3", "--model", "rnn-plain")
+    small = ("--items-per-epoch", 32, "--validation-items", 8, "--epochs", 1)
+    done = cli("train", "dates", *small, *widths, "--embeddings", file, "--out", tmp_path / "run")
+    assert message in done.refusal()
+    assert not (tmp_path / "run").exists()

@@ -53,14 +53,6 @@ def test_the_best_epoch_is_kept_and_measured_the_same_from_disk(text, tmp_path):
     assert found["metrics"]["bits_per_character"] == pytest.approx(math.log2(best) * 38 / 36, rel=1e-4)
 
 
-def test_evaluate_on_the_command_line(cli, run, text):
-    found = json.loads(cli("evaluate", run.path, "--data", text, "--json").out)
-    assert found["task"] == "lm"
-    assert set(found["metrics"]) == {"perplexity", "bits_per_character", "loss"}
-    assert (found["items"], found["unknown_characters"]) == (72, 0)
-    assert f"{found['metrics']['perplexity']:.4f}" in cli("evaluate", run.path, "--data", text).out
-
-
 def test_predict_continues_every_line(cli, run):
     texts = ["Ann saw", "", "Q"]
     done = cli("predict", run.path, stdin="\n".join(texts) + "\n")
@@ -72,22 +64,20 @@ def test_predict_continues_every_line(cli, run):
     assert all(line.split("\t")[3].startswith("Ann saw") for line in best)
 
 
-def test_subwords(cli, text, tmp_path):
+def test_subwords_and_what_the_commands_say(cli, text, tmp_path):
     options = ("--tokenizer", "bpe", "--vocab-size", 300, "--epochs", 3, "--batch-size", 16, "--lr", 0.02)
     model = [word for setting in SMALL for word in ("--set", setting)]
-    cli("train", "lm", "--data", text, *options, "--context", 16, *model, "--out", tmp_path / "run").success()
+    done = cli("train", "lm", "--data", text, *options, "--context", 16, *model, "--out", tmp_path / "run").success()
+    assert "texts: 66 for training, 6 for validation, first '" in done.err
+    assert " tokens, learned from the training data" in done.err
     run = selfattn.load(tmp_path / "run")
     assert len(run.tokenizer) == 300
     assert len(run.tokenizer.encode(LINES[0])) < len(LINES[0])
     found = json.loads(cli("evaluate", run.path, "--data", text, "--json").out)
+    assert (found["task"], found["items"], found["unknown_characters"]) == ("lm", 72, 0)
+    assert set(found["metrics"]) == {"perplexity", "bits_per_character", "loss"}
+    assert f"{found['metrics']['perplexity']:.4f}" in cli("evaluate", run.path, "--data", text).out
     per_token, per_character = found["metrics"]["loss"], found["metrics"]["bits_per_character"]
     assert per_character == pytest.approx(per_token / math.log(2) * found["tokens"] / found["characters"])
     (line,) = run.predict(["Ann saw"])
     assert line.startswith("Ann saw ")  # the space that subwords drop at the start of a text is not lost
-
-
-def test_a_training_says_what_it_reads(text, tmp_path, capsys):
-    train_on("lm", out=tmp_path / "run", data=text, context=16, set=SMALL, max_steps=1)
-    told = capsys.readouterr().err
-    assert "texts: 66 for training, 6 for validation, first '" in told
-    assert " tokens, learned from the training data" in told

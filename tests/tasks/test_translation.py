@@ -57,6 +57,13 @@ def train(out, **changes):
     return train_on("translation", out=out, **{"set": SMALL} | training | changes)
 
 
+@pytest.fixture(scope="module")
+def parallel(files, tmp_path_factory):
+    """Trained on two files that go line by line."""
+    out = tmp_path_factory.mktemp("parallel") / "run"
+    return train(out, **parts(files, "en", "de"), target="German", training=ALL, vocab_size=300)
+
+
 def test_phrases_need_no_download(tmp_path, monkeypatch):
     monkeypatch.setattr(EmbeddedPhrases, "_sample", lambda phrases, *languages: CldrSource(*languages).pairs(500))
     run = train(tmp_path / "run")
@@ -100,10 +107,9 @@ def test_a_directory_stands_for_the_hub(tmp_path, files):
     assert (found["items"], found["data"]) == (10, f"{folder}, test part")
 
 
-def test_evaluate_and_predict_and_score(cli, tmp_path, files):
-    out = tmp_path / "run"
-    run = train(out, **parts(files, "en", "de"), target="de", training=ALL, vocab_size=300)
-    assert selfattn.load(out).predict(["1 2 3 4 5"]) == run.predict(["1 2 3 4 5"])
+def test_evaluate_and_predict_and_score(cli, parallel, files):
+    out = parallel.path
+    assert selfattn.load(out).predict(["1 2 3 4 5"]) == parallel.predict(["1 2 3 4 5"])
     test = ("--data", files / "test.en", files / "test.de")
     found = json.loads(cli("evaluate", out, *test, "--json", "--beam", 2).out)
     assert (found["items"], found["beam"]) == (10, 2)
@@ -115,16 +121,13 @@ def test_evaluate_and_predict_and_score(cli, tmp_path, files):
     cli("score", out, "--data", files / "test.tsv").success()
 
 
-def test_languages_are_known_or_refused_and_their_script_is_compared(cli, tmp_path, files, capsys):
-    settings = parts(files, "en", "de") | {"training": ALL, "vocab_size": 300}
-    german = train(tmp_path / "german", **settings, target="German")
-    assert "tok:13a" in evaluate_run(german)["signatures"]["bleu"]
-    assert "BLEU cuts" not in capsys.readouterr().err
-    train(tmp_path / "korean", **settings, target="kor")
+def test_languages_are_known_or_refused_and_their_script_is_compared(cli, tmp_path, parallel, files, capsys):
+    assert "BLEU cuts" not in cli("evaluate", parallel.path).success().err
+    train(tmp_path / "korean", **parts(files, "en", "de"), target="kor", training=ALL, vocab_size=300)
     warning = "written in another script, but BLEU cuts text of 'kor'"
     assert warning in capsys.readouterr().err
     assert cli("evaluate", tmp_path / "korean").err.count(warning) == 1
-    config = replace(german.config, task_options={"target": "jp"})
+    config = replace(parallel.config, task_options={"target": "jp"})
     with pytest.raises(UserError, match=r"config.json: task_options: `target`: unknown language 'jp'"):
         task_of_run(config, "config.json")
 
@@ -177,7 +180,6 @@ def test_what_others_reached_is_known_by_the_test_pairs(shared_data):
 
 
 TRAINING = {"max_steps": 2, "warmup_steps": 1, "batch_size": 16, "validation_items": 7}
-COLUMNS = ("--columns", "en,de")
 
 
 @pytest.fixture(scope="module")
@@ -196,34 +198,29 @@ def divided(corpus, tmp_path_factory):
     return train(out, model="rnn-attention", set=HIDDEN, data=(corpus,), **given).path
 
 
-def every_way(folder, pairs):
-    """Write the same pairs in several ways; return what stands behind --data for each."""
-    contents = {
-        "a.en": [source for source, _ in pairs],
-        "a.de.gz": [target for _, target in pairs],
-        "a.csv": ["de,id,en", *(f"{target},7,{source}" for source, target in pairs)],
-        "nested.jsonl": [json.dumps({"translation": {"en": source, "de": target}}) for source, target in pairs],
-    }
-    for name, lines in contents.items():
-        data = "".join(f"{line}\n" for line in lines).encode()
-        (folder / name).write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
-    rows = [f"{source}\t{target}\n" for source, target in pairs]
-    (folder / "part1.tsv").write_text("".join(rows[:4]))
-    (folder / "part2.TSV.xz").write_bytes(lzma.compress("".join(rows[4:]).encode("utf-16")))
-    (folder / "latin.csv").write_text("source;target\n" + "".join(rows).replace("\t", ";"), encoding="latin-1")
-    named = {name: [folder / name, *COLUMNS] for name in ("a.csv", "nested.jsonl")}
-    return named | {
-        "parallel": [folder / "a.en", folder / "a.de.gz"],
-        "parts": [folder / "part1.tsv", folder / "part2.TSV.xz"],
-        "latin-1": [folder / "latin.csv", "--encoding", "latin-1"],
-    }
+# What stands behind --data for the same pairs; tests/data reads more forms of them.
+WAYS = {
+    "parallel": "a.en a.de.gz", "columns": "a.csv --columns en,de", "parts": "part1.tsv part2.TSV.xz",
+    "latin-1": "latin.csv --encoding latin-1",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("command", ["evaluate", "score", "align"])
-def test_every_command_reads_every_format_with_the_same_answer(cli, divided, tmp_path, command):
-    answers = {}
-    for name, given in every_way(tmp_path, lines(9)).items():
-        done = cli(command, divided, "--data", *given)
+def test_every_command_reads_every_format_with_the_same_answer(cli, divided, tmp_path, monkeypatch, command):
+    monkeypatch.chdir(tmp_path)
+    pairs, answers = lines(9), {}
+    rows = [f"{source}\t{target}\n" for source, target in pairs]
+    for name, content in {
+        "a.en": "".join(f"{source}\n" for source, _ in pairs).encode(),
+        "a.de.gz": gzip.compress("".join(f"{target}\n" for _, target in pairs).encode()),
+        "a.csv": ("de,id,en\n" + "".join(f"{target},7,{source}\n" for source, target in pairs)).encode(),
+        "part1.tsv": "".join(rows[:4]).encode(),
+        "part2.TSV.xz": lzma.compress("".join(rows[4:]).encode("utf-16")),
+        "latin.csv": ("source;target\n" + "".join(rows).replace("\t", ";")).encode("latin-1"),
+    }.items():
+        (tmp_path / name).write_bytes(content)
+    for name, given in WAYS.items():
+        done = cli(command, divided, "--data", *given.split())
         assert (name, done.code, done.err) == (name, 0, "")
         answers[name] = done.out.split("\n", 1)[1] if command == "evaluate" else done.out
     assert len(set(answers.values())) == 1

@@ -47,13 +47,14 @@ def test_symbols_are_whole_and_nothing_of_a_text_is_lost(name, words):
     assert tokenizer.decode([*ids, tokenizer.eos_id]) == tokenizer.decode(ids)
 
 
-def test_samples_do_not_divide_symbols():
-    tokenizer = KEPT["bpe"]
-    text = "ask Kim now 12"
+def test_samples_do_not_divide_symbols_and_a_page_has_none():
+    tokenizer, text = KEPT["bpe"], "ask Kim now 12"
     ids = tokenizer.sample(text, seed=1, alpha=1.0)
     assert len(ids) > len(tokenizer.encode(text))
     assert tokenizer.restore(tokenizer.decode(ids), text) == text
     assert [piece for piece in tokenizer.pieces(ids) if piece in tokenizer.lines] == ["Kim", "/[0-9]+/"]
+    with pytest.raises(UserError, match="a page cannot run kept symbols; train a run without `keep_symbols` for it"):
+        page_tokens(tokenizer)
 
 
 def test_long_symbols_come_first_and_words_are_whole():
@@ -129,18 +130,9 @@ def test_counts_of_all_patterns_are_bounded_together():
 def test_a_pattern_that_searches_for_ages_is_refused(monkeypatch):
     assert KeptSearch(["/(?:a+)+b/"]).finds("a" * 60 + "cb") == []  # `re` does not come to an end
     monkeypatch.setattr("selfattn.tokenizers.kept._SECONDS", 0.05)
-    tokenizer = KeptTokenizer(CharTokenizer("abc"), ["/[0-9]+/", "/(?:a|a)+b/"])
-    with pytest.raises(
-        UserError, match=r"kept symbols: /\(\?:a\|a\)\+b/: more than 0.05 s for 'aaa.*'; write no repet"
-    ):
-        tokenizer.encode("a" * 40 + "cb")
-    with pytest.raises(UserError, match=r"more than 0.05 s"):
-        KeptTokenizer(WordTokenizer(["a"]), ["/(?:a|a)+b/"]).encode("a" * 40 + "cb")
-
-
-def test_a_page_names_kept_symbols():
-    with pytest.raises(UserError, match="a page cannot run kept symbols; train a run without `keep_symbols` for it"):
-        page_tokens(KEPT["bpe"])
+    for base in (CharTokenizer("abc"), WordTokenizer(["a"])):
+        with pytest.raises(UserError, match=r"kept symbols: /\(\?:a\|a\)\+b/: more than 0.05 s for 'aaa.*'; write no"):
+            KeptTokenizer(base, ["/[0-9]+/", "/(?:a|a)+b/"]).encode("a" * 40 + "cb")
 
 
 def test_the_base_learns_from_what_is_left():

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import pytest
 import sentencepiece
 
+from selfattn.cli.tokenizer import inspect, train
 from selfattn.data.pairs import Example, Pair, encode_pairs, plain_words, sample_pairs
 from selfattn.errors import UserError
 from selfattn.tasks.translation import Translation
@@ -29,16 +30,13 @@ def subwords():
 FORMATS = Path(__file__).parents[1] / "fixtures/formats"
 
 
-def test_committed_files_are_loaded():
+def test_committed_files_are_loaded_and_written_as_they_were(tmp_path):
     char = load_tokenizer(FORMATS / "tokenizer-char")
     assert (char.encode("Nov 13일"), len(char)) == ([13, 15, 16, 5, 9, 11, 21], 22)
     subword = load_tokenizer(FORMATS / "tokenizer-subword")
     assert (subword.encode("lowest new"), len(subword)) == ([15, 21], 60)
     separate = load_tokenizer(FORMATS / "tokenizer-separate")
     assert (separate.encode("cab"), separate.decode([15, 21])) == ([7, 5, 6], "lowest new")
-
-
-def test_files_are_written_as_they_were(tmp_path):
     for name in ("tokenizer-char", "tokenizer-separate"):
         load_tokenizer(FORMATS / name).save(tmp_path / name)
         written = sorted(path.relative_to(tmp_path) for path in (tmp_path / name).rglob("*") if path.is_file())
@@ -65,10 +63,13 @@ def test_each_side_has_ids_of_its_own():
 def test_examples_are_cut_by_seed_epoch_and_number_alone():
     tokenizer = subwords()
     pairs = [Pair(text, text) for text in TEXTS]
-    first = list(sample_pairs(pairs, tokenizer, seed=3, epoch=1, alpha=0.1))
-    assert first == list(sample_pairs(pairs, tokenizer, seed=3, epoch=1, alpha=0.1))
-    assert first != list(sample_pairs(pairs, tokenizer, seed=3, epoch=2, alpha=0.1))
-    assert first != list(sample_pairs(pairs, tokenizer, seed=4, epoch=1, alpha=0.1))
+
+    def cut(seed, epoch):
+        return list(sample_pairs(pairs, tokenizer, seed=seed, epoch=epoch, alpha=0.1))
+
+    first = cut(3, 1)
+    assert first == cut(3, 1)
+    assert first not in (cut(3, 2), cut(4, 1))
     assert any(example.source != example.target for example in first)
     assert [tokenizer.decode(example.source) for example in first] == TEXTS
     assert all(example.source[-1] == example.target[-1] == tokenizer.eos_id for example in first)
@@ -225,3 +226,51 @@ def test_a_tokenizer_that_is_not_there_is_refused_in_a_line(tmp_path):
         open_tokenizer(tmp_path)
     SeparateTokenizer(WordTokenizer(["a"]), WordTokenizer(["b"])).save(tmp_path / "run/tokenizer")
     assert open_tokenizer(tmp_path / "run").decode([4]) == "b"
+
+
+# The commands: vocabularies are trained and looked into, one for both sides or one for each
+
+SOURCE = ["the lowest tower", "the newer flower", "a new low"] * 4
+TARGET = ["가장 낮은 탑", "더 새로운 꽃", "새 최저"] * 4
+
+
+@pytest.fixture
+def pairs(tmp_path):
+    path = tmp_path / "pairs.tsv"
+    path.write_text("".join(f"{source}\t{target}\n" for source, target in zip(SOURCE, TARGET, strict=True)))
+    return path
+
+
+@pytest.mark.parametrize("kind", ["characters", "unigram", "bpe"])
+def test_one_vocabulary_for_both_sides(kind, pairs, tmp_path):
+    description = train(pairs, out=tmp_path / "out", kind=kind)
+    assert "24 texts, " in description
+    assert "100.00 % of the characters\n" in description
+    assert inspect(tmp_path / "out", data=(pairs,)) == description
+
+
+def test_a_vocabulary_for_each_side(pairs, tmp_path):
+    for name, texts in (("a.en", SOURCE), ("a.ko", TARGET)):
+        (tmp_path / name).write_text("\n".join(texts) + "\n")
+    sides = [tmp_path / "a.en", tmp_path / "a.ko"]
+    for name, data in (("one", [pairs]), ("two", sides)):
+        description = train(*data, out=tmp_path / name, separate=True)
+        assert description.startswith("source\nvocabulary ")
+        assert "\n\ntarget\nvocabulary " in description
+        tokenizer = load_tokenizer(tmp_path / name)
+        assert tokenizer.source.unknown("the 탑") == {"탑": 1}
+        assert tokenizer.target.unknown("the 탑") == {"t": 1, "h": 1, "e": 1}
+        assert inspect(tmp_path / name, data=(pairs,)) == description
+        source, target = inspect(tmp_path / name, text=("새 꽃",)).split("\n\ntarget\n")
+        assert "coverage    100.00 %" in target
+        assert "coverage    100.00 %" not in source
+        with pytest.raises(UserError, match="a vocabulary for each side; give files of pairs"):
+            inspect(tmp_path / name, data=sides[:1])
+
+
+def test_pieces_and_ids_are_printed_also_those_of_a_run(pairs, tmp_path):
+    place = tmp_path / "run" / "tokenizer"
+    train(pairs, out=place)
+    *_, pieces, ids = inspect(place.parent, text=("the tower",), data=(pairs,)).splitlines()
+    assert "".join(pieces.split()[1:]) == "␣the␣tower"
+    assert [int(number) for number in ids.split()[1:]] == load_tokenizer(place).encode("the tower")

@@ -60,16 +60,13 @@ def test_a_vocabulary_of_the_wrong_size_says_how_large_it_can_be(kind, vocab_siz
         train(kind=kind, vocab_size=limit + step, clip=False)
 
 
-def test_a_vocabulary_beyond_all_bounds():
+def test_no_text_and_a_vocabulary_beyond_all_bounds():
+    for texts in ([], ["", ""], ["\0", "▁", "▅", "\ud800"]):
+        with pytest.raises(UserError, match="there is no text to train on"):
+            train(texts)
     for vocab_size in (0, 2**25):
         with pytest.raises(UserError, match=f"vocab_size is {vocab_size}; choose from 5 to 16,777,216"):
             train(vocab_size=vocab_size)
-
-
-@pytest.mark.parametrize("texts", [[], ["", ""], ["\0", "▁", "▅", "\ud800"]])
-def test_no_text(texts):
-    with pytest.raises(UserError, match="there is no text to train on"):
-        train(texts)
 
 
 @pytest.mark.parametrize("kind", KINDS)
