@@ -8,10 +8,8 @@ import torch
 from selfattn.data.batches import collate
 from selfattn.data.pairs import Example
 from selfattn.errors import UserError
-from selfattn.streams import GlobalStream
 from selfattn.training import checkpoint as module
-from selfattn.training.checkpoint import Checkpoint, CheckpointFile, TrainingProgress, TrainingState
-from selfattn.training.weights import ExponentialAverage, Replica, named_weights, put_into
+from selfattn.training.checkpoint import Checkpoint, CheckpointFile, TrainingProgress
 
 
 class Clock:
@@ -42,25 +40,20 @@ def test_a_fiftieth_of_the_time_goes_into_checkpoints(tmp_path, monkeypatch):
     assert file.is_due(2)
 
 
-def test_what_is_written_is_read(tmp_path):
+def test_what_is_written_is_read_and_damage_is_told(tmp_path, monkeypatch):
+    with pytest.raises(UserError, match="`save_every`: expected a whole number of at least 1, got 0"):
+        CheckpointFile(tmp_path / "c", every=0)
     file = CheckpointFile(tmp_path / "new" / "folder" / "c.safetensors", every=1)
+    assert file.is_due(1)
     assert file.read() is None
     tensors = {"model/a": torch.arange(3.0).requires_grad_(), "model/b/c": torch.ones(2, 3).T, "best/a": torch.zeros(1)}
     file.write(Checkpoint(tensors, TrainingProgress(epoch=2, step=7, lr=0.5), ()))
-    found = file.parse(file.read())
+    data = file.read()
+    found = file.parse(data)
     assert found.progress == TrainingProgress(epoch=2, step=7, lr=0.5)
     assert found.part("model").keys() == {"a", "b/c"}
     assert torch.equal(found.part("model")["b/c"], torch.ones(3, 2))
     assert torch.equal(found.part("model")["a"], torch.arange(3.0))
-
-
-def test_what_cannot_be_read_is_told(tmp_path, monkeypatch):
-    with pytest.raises(UserError, match="`save_every`: expected a whole number of at least 1, got 0"):
-        CheckpointFile(tmp_path / "c", every=0)
-    file = CheckpointFile(tmp_path / "c.safetensors", every=1)
-    assert file.is_due(1)
-    file.write(Checkpoint({"model/a": torch.ones(3)}, TrainingProgress(), ()))
-    data = file.read()
     with pytest.raises(UserError, match=r"not a complete checkpoint \(its checksum differs"):
         file.parse(data[:-1] + b"\x40")
     with pytest.raises(UserError, match="not a complete checkpoint"):
@@ -96,47 +89,3 @@ def test_progress_by_hand(monkeypatch):
     again = progress.report(0, 1.5, {})
     assert (again.step, again.tokens, again.seconds, again.train_loss) == (3, 44, 7.0, 0.5)
     assert (again.tokens_per_second, again.padding) == (2.0, 3 / 14)
-
-
-def moved(seed, best):
-    """The parts of a training after a few steps."""
-    model = torch.nn.Linear(2, 1)
-    torch.manual_seed(seed)
-    torch.nn.init.normal_(model.weight)
-    optimizer = torch.optim.AdamW([{"params": [model.weight]}, {"params": [model.bias]}], lr=0.5)
-    average = ExponentialAverage(model, 0.5)
-    coins = torch.Generator().manual_seed(seed)
-    chance = GlobalStream(torch.device("cpu"))
-    state = TrainingState(Replica(model), optimizer, average, coins, chance)
-    for _ in range(seed):
-        model(torch.randn(3, 2)).sum().backward()
-        optimizer.step()
-        average.stepped()
-        state.progress.step += 1
-    torch.rand(seed, generator=state.coins)
-    if best:
-        state.best_weights = {name: tensor + 1 for name, tensor in named_weights(model).items()}
-    return state
-
-
-@pytest.mark.parametrize("best", [True, False])
-def test_everything_that_moves_is_taken_over(best):
-    kept, other = moved(3, best), moved(2, not best)
-    kept.chance.seed(7)
-    checkpoint = kept.checkpoint()
-    other.restore(checkpoint)
-    put_into(other.replica.model, checkpoint.part("model"))
-    with kept.chance.drawing():
-        drawn = torch.rand(3)
-    with other.chance.drawing():
-        assert torch.equal(torch.rand(3), drawn)
-    assert torch.equal(torch.rand(3, generator=other.coins), torch.rand(3, generator=kept.coins))
-    assert other.progress.step == 3
-    assert (other.best_weights is None) == (not best)
-    again, before = other.checkpoint().tensors, checkpoint.tensors
-    moments = {f"optimizer/{place}/{name}" for place in (0, 1) for name in ("step", "exp_avg", "exp_avg_sq")}
-    assert moments | {"model/weight", "average/mean/weight", "average/steps", "rng/cpu", "rng/coins"} <= before.keys()
-    assert ("best/weight" in before) == best
-    assert again.keys() == before.keys()
-    assert all(torch.equal(again[name], before[name]) for name in before.keys() - {"rng/cpu", "rng/coins"})
-    assert before["optimizer/1/step"].item() == 3.0

@@ -30,28 +30,15 @@ def test_it_is_minus_the_log_of_the_right_tokens_share():
     logits = torch.tensor([[[1.0, 0.0], [1.0, 0.0]]])
     expected = (-math.log(math.e / (math.e + 1)) - math.log(1 / (math.e + 1))) / 2
     assert token_loss(logits, torch.tensor([[0, 1]]), TRUE_MASK).item() == pytest.approx(expected, abs=1e-6)
-    assert token_loss(logits, torch.tensor([[0, 0]]), TRUE_MASK).item() == pytest.approx(0.313262, abs=1e-6)
-
-
-def test_padding_is_neither_in_the_sum_nor_in_the_count_nor_in_the_gradient():
-    logits = torch.randn(2, 3, 5, requires_grad=True)
-    target = torch.tensor([[1, 2, 0], [4, 0, 0]])
-    mask = torch.tensor([[True, True, False], [True, False, False]])
-    loss = token_loss(logits, target, mask)
-    alone = [
-        token_loss(logits[b : b + 1, t : t + 1], target[b : b + 1, t : t + 1], torch.tensor([[True]]))
-        for b, t in ((0, 0), (0, 1), (1, 0))
-    ]
-    assert loss.item() == pytest.approx(sum(one.item() for one in alone) / 3, abs=1e-6)
-    (gradient,) = torch.autograd.grad(loss, logits)
-    assert (gradient[~mask] == 0).all()
-    assert (gradient[mask] != 0).all()
 
 
 def test_half_precision_is_summed_in_float32():
     loss = token_loss(torch.zeros(1, 2, 7, dtype=torch.bfloat16), torch.tensor([[1, 0]]), TRUE_MASK)
-    assert loss.dtype is torch.float32
-    assert loss.item() == pytest.approx(math.log(7), abs=1e-6)
+    p, q = torch.tensor([[[2.0, 0.0]]]).bfloat16(), torch.tensor([[[0.0, 2.0]]]).bfloat16()
+    apart = divergence(p, q, torch.tensor([[True]]))
+    assert loss.dtype is apart.dtype is torch.float32
+    assert (loss.item(), apart.item()) == pytest.approx((math.log(7), 2 * math.tanh(1)), abs=1e-6)
+    assert divergence(p.double(), q.double(), torch.tensor([[True]])).dtype is torch.float64
 
 
 def batch_of(mask):
@@ -71,14 +58,6 @@ def test_r_drop_is_half_its_weight_times_the_divergence_of_the_halves():
     for weight in (0.5, 4.0):
         found = logits_loss(logits, batch, label_smoothing=0.0, r_drop=weight).item()
         assert found == pytest.approx(plain + weight * apart / 2, abs=1e-6)
-
-
-def test_a_divergence_in_half_precision_is_computed_in_float32():
-    p, q = torch.tensor([[[2.0, 0.0]]]).bfloat16(), torch.tensor([[[0.0, 2.0]]]).bfloat16()
-    found = divergence(p, q, torch.tensor([[True]]))
-    assert found.dtype is torch.float32
-    assert found.item() == pytest.approx(2 * math.tanh(1), abs=1e-6)
-    assert divergence(p.double(), q.double(), torch.tensor([[True]])).dtype is torch.float64
 
 
 class Told(nn.Module):
@@ -141,12 +120,12 @@ def reference(states, weight, bias, target, smoothing):
 def test_equals_pytorch_whatever_the_chunks(scale, n, d, v, smoothing):
     states, weight, bias, target = drawn(n, d, v, seed=n + 10 * d + 100 * v, scale=scale)
     inputs = (states, weight, bias)
-    expected = reference(*inputs, target, smoothing)
+    expected = 3 * reference(*inputs, target, smoothing)
     gradients = torch.autograd.grad(expected, inputs)
     with pytest.MonkeyPatch.context() as patch:
         for elements in (1, 2 * v, 100 * v):  # one token at a time, two, all
             patch.setattr(module, "_ELEMENTS", elements)
-            found = linear_cross_entropy(*inputs, target, label_smoothing=smoothing)
+            found = 3 * linear_cross_entropy(*inputs, target, label_smoothing=smoothing)
             torch.testing.assert_close(found, expected)
             torch.testing.assert_close(torch.autograd.grad(found, inputs), gradients)
 
@@ -160,21 +139,8 @@ def test_the_logits_of_no_more_than_some_tokens_exist_at_once(monkeypatch):
     assert memory.largest <= 8 * 200  # in float64
 
 
-def test_numerical_gradients():
-    states, weight, bias, target = drawn(3, 2, 4)
-
-    def value(states, weight, bias):
-        return 3.0 * linear_cross_entropy(states, weight, bias, target, label_smoothing=0.2)
-
-    assert torch.autograd.gradcheck(value, (states, weight, bias))
-
-
-def test_no_token_is_no_number():
-    states, weight, bias, target = drawn(0, 3, 5)
-    assert math.isnan(linear_cross_entropy(states, weight, bias, target).item())
-
-
 def test_bfloat16_is_near_float32():
+    assert linear_cross_entropy(*drawn(0, 3, 5)).isnan()  # no token is no number
     states, weight, bias, target = (x.detach().float() if x.is_floating_point() else x for x in drawn(200, 32, 500))
     inputs = tuple((x * 0.2).requires_grad_() for x in (states, weight, bias))
     expected = reference(*inputs, target, 0.1)
@@ -260,8 +226,9 @@ def test_a_step_forces_with_the_probability_of_its_number(monkeypatch):
 
 
 def test_every_parameter_is_in_one_group_and_only_matrices_decay():
-    for preset in ("transformer", "rnn-attention"):
-        model = build(preset, vocab_size=11, seed=0)
+    """A matrix that is tied to an embedding does not."""
+    for config in ("transformer", "rnn-attention", transformer(shared={"tie_output": True})):
+        model = build(config, vocab_size=11, seed=0)
         optimizer = make_optimizer(model, TrainingConfig(weight_decay=0.25))
         assert [group["weight_decay"] for group in optimizer.param_groups] == [0.25, 0.0]
         names = {id(parameter): name for name, parameter in model.named_parameters()}
@@ -272,36 +239,20 @@ def test_every_parameter_is_in_one_group_and_only_matrices_decay():
         assert not any("embed" in name or "norm" in name or "bias" in name for name in decayed)
 
 
-def test_a_matrix_tied_to_an_embedding_does_not_decay():
-    model = build(transformer(shared={"tie_output": True}), vocab_size=11, seed=0)
-    table = model.get_parameter("decoder.embed.tokens.weight")
-    assert table is model.get_parameter("decoder.output.weight")
-    _, kept = make_optimizer(model, TrainingConfig()).param_groups
-    assert any(parameter is table for parameter in kept["params"])
-
-
-def test_decay_shrinks_a_matrix_by_lr_times_decay():
-    linear = torch.nn.Linear(3, 2)
-    before, bias = linear.weight.detach().clone(), linear.bias.detach().clone()
-    optimizer = make_optimizer(linear, TrainingConfig(lr=0.5, weight_decay=0.25))
-    for parameter in linear.parameters():
-        parameter.grad = torch.zeros_like(parameter)
-    optimizer.step()
-    torch.testing.assert_close(linear.weight.detach(), before * (1 - 0.5 * 0.25))
-    assert torch.equal(linear.bias, bias)
-
-
-def test_both_averages_of_adam_forget_as_fast_as_is_set():
-    bias = torch.nn.Parameter(torch.zeros(1))
-    optimizer = make_optimizer(torch.nn.ParameterList([bias]), TrainingConfig(lr=0.5, betas=(0.8, 0.9)))
-    values = []
+def test_two_steps_of_the_optimizer_by_hand():
+    """A matrix without gradient shrinks by the rate times the decay; both averages of Adam forget as fast as is set."""
+    linear = nn.Linear(3, 1)
+    nn.init.zeros_(linear.bias)
+    before, biases = linear.weight.detach().clone(), []
+    optimizer = make_optimizer(linear, TrainingConfig(lr=0.5, weight_decay=0.25, betas=(0.8, 0.9)))
     for gradient in (3.0, 0.0):
-        bias.grad = torch.tensor([gradient])
+        linear.weight.grad, linear.bias.grad = torch.zeros(1, 3), torch.tensor([gradient])
         optimizer.step()
-        values.append(bias.item())
+        biases.append(linear.bias.item())
+    torch.testing.assert_close(linear.weight.detach(), before * (1 - 0.5 * 0.25) ** 2)
     # The first step is the rate. In the second the averages are 0.8 / 1.8 of the gradient and 0.9 / 1.9 of its square.
     second = 0.5 * (0.8 / 1.8) / math.sqrt(0.9 / 1.9)
-    assert values == pytest.approx([-0.5, -0.5 - second])
+    assert biases == pytest.approx([-0.5, -0.5 - second])
 
 
 def test_weights_of_another_model_are_refused():
@@ -309,14 +260,11 @@ def test_weights_of_another_model_are_refused():
         put_into(torch.nn.Linear(3, 2), {"weight": torch.zeros(3, 2), "bias": torch.zeros(2)})
 
 
-SCHEDULES = ("constant", "linear", "cosine", "inverse_sqrt")
-
-
 def factors(schedule, total, warmup):
     return [lr_factor(schedule, step, total_steps=total, warmup_steps=warmup) for step in range(1, total + 1)]
 
 
-def test_values_by_hand():
+def test_learning_rates_by_hand():
     assert factors("constant", 4, 2) == [0.5, 1.0, 1.0, 1.0]
     assert factors("linear", 5, 2) == [0.5, 1.0, 0.75, 0.5, 0.25]
     assert lr_factor("linear", 99, total_steps=5, warmup_steps=2) == 0.25  # beyond the last step
@@ -324,15 +272,6 @@ def test_values_by_hand():
     assert factors("cosine", 4, 1) == pytest.approx([1.0, (1 + math.sqrt(0.5)) / 2, 0.5, (1 - math.sqrt(0.5)) / 2])
     assert factors("inverse_sqrt", 9, 1) == pytest.approx([1 / math.sqrt(k) for k in range(1, 10)])
     assert factors("inverse_sqrt", 16, 4)[-1] == 0.5
-
-
-@given(st.sampled_from(SCHEDULES), st.integers(1, 200), st.data())
-def test_it_rises_to_one_and_falls_but_not_to_zero(schedule, total, data):
-    warmup = data.draw(st.integers(0, total))
-    found = factors(schedule, total, warmup)
-    rise, fall = found[:warmup], found[max(warmup - 1, 0) :]
-    assert all(0 < factor <= 1 for factor in found)
-    assert rise == sorted(rise)
-    assert fall == sorted(fall, reverse=True)
-    if warmup:
-        assert found[warmup - 1] == 1.0
+    for schedule in ("constant", "linear", "cosine", "inverse_sqrt"):
+        assert factors(schedule, 4, 4) == [0.25, 0.5, 0.75, 1.0]
+        assert 0 < factors(schedule, 3, 0)[-1] <= factors(schedule, 3, 0)[0] <= 1
