@@ -49,7 +49,6 @@ GROUPS = {
         "attention",
         "layers",
         "gradients",
-        "parity/test_attention.py",
         "parity/test_rnn_formulas.py",
         "properties/test_attend_laws.py",
         "properties/test_attention_layer_laws.py",

@@ -1,4 +1,4 @@
-"""The RNN family against textbook formulas: one sentence at a time, loops over positions, every gate written out.
+"""The RNN family and every score against textbook formulas: one sentence at a time, loops over positions and heads.
 
 Nothing here calls a recurrent kernel, a batch, a mask or the attention core: only matrices, vectors and numbers.
 """
@@ -8,7 +8,6 @@ from itertools import product
 
 import pytest
 import torch
-from formulas import score_of
 from zoo import hybrid, rnn
 
 from selfattn.models.build import build
@@ -87,6 +86,24 @@ def first_state(bridge, stack, config, finals):
     return state
 
 
+def score_of(name, score, query, key, place):
+    """Luong et al. 2015, section 3.1; Bahdanau et al. 2015, appendix A.1.2: one query, and the key at one place."""
+    weights = dict(score.named_parameters())
+    if name == "dot":
+        return query @ key
+    if name == "scaled_dot":
+        return query @ key / math.sqrt(len(query))
+    if name == "general":
+        return key @ (weights["proj.weight"] @ query)
+    if name == "concat":
+        inner = weights["proj.weight"] @ torch.cat([query, key]) + weights["proj.bias"]
+        return weights["v.weight"][0] @ torch.tanh(inner)
+    if name == "additive":
+        inner = weights["query_proj.weight"] @ query + weights["key_proj.weight"] @ key
+        return weights["v.weight"][0] @ torch.tanh(inner)
+    return (weights["proj.weight"] @ query)[place]
+
+
 def attend(attention, config, query, states):
     """The context, and the weights ``[h s]``."""
     keys = values = states
@@ -96,24 +113,15 @@ def attend(attention, config, query, states):
         values = [attention.v_proj.weight @ state + attention.v_proj.bias for state in states]
     contexts, weights = [], []
     for head in range(config.num_heads):
-
-        def cut(x, head=head):
-            return x.chunk(config.num_heads)[head]
-
-        scores = [
-            score_of(config.score, attention.score, cut(query), cut(key), place) for place, key in enumerate(keys)
-        ]
-        total = sum(math.exp(score) for score in scores)
-        row = [math.exp(score) / total for score in scores]
-        context = torch.zeros_like(cut(values[0]))
-        for weight, value in zip(row, values, strict=True):
-            context = context + weight * cut(value)
-        contexts.append(context)
-        weights.append(row)
+        asks, *offers = (vector.chunk(config.num_heads)[head] for vector in (query, *keys))
+        scores = [score_of(config.score, attention.score, asks, key, place) for place, key in enumerate(offers)]
+        powers = torch.stack(scores).exp()
+        weights.append(powers / powers.sum())
+        contexts.append(weights[-1] @ torch.stack([value.chunk(config.num_heads)[head] for value in values]))
     context = torch.cat(contexts)
     if config.project:
         context = attention.out_proj.weight @ context + attention.out_proj.bias
-    return context, torch.tensor(weights, dtype=torch.float64)
+    return context, torch.stack(weights)
 
 
 def reference(model, config, source, target):
@@ -175,18 +183,13 @@ ENCODERS = {
     "deep both residual": {"direction": "both", "hidden_dim": 3, "num_layers": 2, "residual": True},
     "deep backward residual": {"direction": "backward", "num_layers": 3, "residual": True},
 }
+SCORES = ("dot", "scaled_dot", "general", "concat", "location", "additive")
 DECODERS = (
-    {
-        "plain": {"attention": "none"},
-        "peeky": {"attention": "peeky"},
-        "textbook": {},
-        "textbook projected heads": {"num_heads": 3, "project": True, "score": "scaled_dot"},
-        "textbook projected additive": {"num_heads": 2, "project": True, "score": "additive"},
-    }
+    {"plain": {"attention": "none"}, "peeky": {"attention": "peeky"}, "textbook": {}}
+    | {f"textbook heads {score}": {"num_heads": 2, "project": True, "score": score} for score in SCORES}
     | {
         f"luong {score}{' feeding' * feeding}": {"attention": "luong", "score": score, "input_feeding": feeding}
-        for score in ("dot", "general", "concat", "location", "additive")
-        for feeding in (False, True)
+        for score, feeding in product(SCORES, (False, True))
     }
     | {f"bahdanau {score}": {"attention": "bahdanau", "score": score} for score in ("additive", "dot", "concat")}
 )
@@ -206,7 +209,7 @@ for name, settings in DECODERS.items():
         CASES[f"{name}, {deep['cell']}"] = rnn(deep, settings | deep)
     if name in ("plain", "peeky", "luong general", "luong concat feeding", "bahdanau additive"):
         CASES[f"{name}, wider"] = rnn(WIDER, settings | {"hidden_dim": 4, "num_layers": 3, "initial_state": "project"})
-    if name in ("plain", "peeky", "textbook projected heads", "luong general feeding", "bahdanau additive"):
+    if name in ("plain", "peeky", "textbook heads scaled_dot", "luong general feeding", "bahdanau additive"):
         CASES[f"{name}, of a Transformer"] = hybrid("transformer", settings | {"num_layers": 2})
 
 

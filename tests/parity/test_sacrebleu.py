@@ -77,6 +77,7 @@ def test_outputs_changed_in_one_way_have_the_p_of_a_sign_test(name, changed):
     tested = metric.tested([metric.counts(outputs, SENTENCES) for outputs in (worse(0), worse(changed))])
     # Of all 2^k exchanges two give a difference that large: none, and all.
     exact = min(1.0, 2 * 0.5**changed)
+    assert all(high <= 100 for _, high in tested.ends) or name == "ter"
     if changed <= 14:
         assert tested.p == exact
         assert "|ar:exact|" in tested.signature
@@ -97,20 +98,6 @@ def test_the_test_keeps_its_level_and_counts_ties():
         assert result.p == pytest.approx(exact, abs=1e-12 if result.shuffles is None else 0.025)
         alarms += result.p < 0.05
     assert alarms <= 10  # 5 expected at most; more than 10 once in 100 times
-
-
-def test_scores_and_intervals_by_hand():
-    output, reference = ["a b c d e"], ["a b c d f"]
-    bleu = make_metric("bleu", "en")
-    assert bleu.of(output, reference) == pytest.approx(100 * (4 / 5 * 3 / 4 * 2 / 3 * 1 / 2) ** 0.25)
-    assert make_metric("ter", "en").of(output, reference) == pytest.approx(20)
-    # chrF2 of "abcde" and "abcdf": of n-grams of 1 to 5 letters 4 of 5, 3 of 4, 2 of 3, 1 of 2 and 0 of 1 agree.
-    assert make_metric("chrf", "en").of(output, reference) == pytest.approx(20 * (4 / 5 + 3 / 4 + 2 / 3 + 1 / 2))
-    # 20 of 100 outputs have 1 error in 5 words: 12 to 28 of 100 in 95 of 100 samples.
-    metric = make_metric("ter", "en")
-    ((low, high),) = metric.tested([metric.counts(output * 20 + reference * 80, reference * 100)]).ends
-    assert (low, high) == (pytest.approx(12 / 5, abs=0.21), pytest.approx(28 / 5, abs=0.21))
-    assert bleu.tested([bleu.counts(worse(1), SENTENCES)]).ends[0][1] <= 100
 
 
 def corpus(seed, size=101):
@@ -134,20 +121,6 @@ def test_scores_are_those_of_sacrebleu(texts):
         assert metric.signature == str(theirs.get_signature())
 
 
-@pytest.mark.parametrize("metric", [Bleu("de"), LowercasedBleu("de"), Chrf(), Ter()])
-def test_sums_over_any_choice_of_sentences_give_its_score(metric):
-    """What is drawn again and again by a bootstrap: many corpora at once, each as if it were scored alone."""
-    references = corpus(0)
-    hypotheses = noisy(references, 0.3)
-    statistics = metric.counts(hypotheses, references)
-    places = np.random.default_rng(0).integers(len(references), size=(17, 23))
-    scores = metric.score(statistics[places].sum(axis=1))
-    for row, score in zip(places, scores, strict=True):
-        chosen = (metric.prepare([texts[place] for place in row]) for texts in (hypotheses, references))
-        alone = metric.sacrebleu.corpus_score(next(chosen), [*chosen])
-        assert score == pytest.approx(alone.score, rel=1e-12)
-
-
 @given(pairs)
 def test_old_bleu_is_unsmoothed_bleu_of_lowercased_moses_tokens(texts):
     hypotheses, references = [moses_tokens(side, language="de") for side in zip(*texts, strict=True)]
@@ -156,17 +129,13 @@ def test_old_bleu_is_unsmoothed_bleu_of_lowercased_moses_tokens(texts):
     assert found == pytest.approx(theirs.score, rel=1e-12, abs=1e-12)
 
 
-def test_the_signature_of_old_bleu_says_what_was_computed():
-    signature = make_metric("bleu_lowercased_tokenised", "de_AT").signature
-    assert signature.startswith("nrefs:1|case:lc|eff:no|tok:moses-de-norm-sacremoses")
-    assert "|smooth:none|" in signature
-
-
-@pytest.mark.parametrize("language", ["ko", "ja_JP"])
-def test_without_mecab_they_are_cut_into_characters(language, monkeypatch):
+def test_without_their_programs_texts_are_cut_into_characters_and_chinese_has_no_old_score(monkeypatch):
     monkeypatch.setattr("selfattn.evaluation.translation_metrics.find_spec", lambda name: None)
-    assert bleu_tokeniser(language) == "char"
-    assert "|tok:char|" in Bleu(language).signature
+    for language in ("ko", "ja_JP"):
+        assert bleu_tokeniser(language) == "char"
+        assert "|tok:char|" in Bleu(language).signature
+    assert translation_metrics("zh") == ("bleu", "chrf", "ter")
+    assert "|tok:zh|" in Bleu("zh").signature
 
 
 def test_all_names_of_a_language_give_the_same_score():
@@ -178,7 +147,10 @@ def test_all_names_of_a_language_give_the_same_score():
     assert scores["ja"] > 50
     assert bleu_tokeniser("kor_Hang") == bleu_tokeniser("ko")
     assert bleu_tokeniser("kor_Latn") == "13a"
-    assert LowercasedBleu("deu").signature == LowercasedBleu("de").signature
+    old = make_metric("bleu_lowercased_tokenised", "de_AT").signature
+    assert old == LowercasedBleu("deu").signature == LowercasedBleu("de").signature
+    assert old.startswith("nrefs:1|case:lc|eff:no|tok:moses-de-norm-sacremoses")
+    assert "|smooth:none|" in old
     assert "tok:moses-en-" in LowercasedBleu("da").signature  # Moses has no rules for Danish
     with pytest.raises(UserError, match="unknown language 'jp'"):
         make_metric("chrf", "jp")
@@ -207,12 +179,6 @@ def test_a_script_that_contradicts_the_tokeniser_is_said(language, target, writt
         assert f"written in {written}, but BLEU" in str(warning)
 
 
-def test_what_moses_cannot_cut_has_no_old_score(monkeypatch):
-    monkeypatch.setattr("selfattn.evaluation.translation_metrics.find_spec", lambda name: None)
-    assert translation_metrics("zh") == ("bleu", "chrf", "ter")
-    assert "|tok:zh|" in Bleu("zh").signature
-
-
 # Of the tokenised files of Multi30k (https://github.com/multi30k/dataset, README): words by part and language.
 MULTI30K_WORDS = {("test_2016_flickr", "en"): 12968, ("test_2017_mscoco", "de"): 5158, ("test_2017_mscoco", "fr"): 5710}
 
@@ -224,29 +190,25 @@ def test_moses_tokens_are_as_many_as_in_the_tokenised_files(shared_data, part, l
     assert sum(len(text.split(" ")) for text in tokens) == MULTI30K_WORDS[part, language]
 
 
-@pytest.mark.parametrize("metric", [Bleu("de"), Chrf()])
-def test_where_nothing_is_clear_the_tests_lie_near_each_other(metric):
-    references = corpus(0)
-    first, second = noisy(references, 0.2, seed=10), noisy(references, 0.2, seed=20)
-    counts = metric.count_runs({"a": [first], "b": [second]}, references)
-    ours = score_counts(counts, metric).comparison().between("a", "b").p
-    assert ours == pytest.approx(paired_sacrebleu(first, second, references, metric, samples=2000), abs=0.05)
-
-
 # Randomisation, and the bootstrap: it takes absolute differences, so that it counts the draws on one side alone.
 PAIRED = pytest.mark.parametrize(("kind", "sides"), [("ar", 1), ("bs", 2)])
 
 
-@PAIRED
-@pytest.mark.parametrize("seed", [0, 4])
+@pytest.mark.parametrize(
+    ("noise", "seed", "kind", "sides", "within"),
+    [
+        (0.26, 0, "ar", 1, 0.03), (0.26, 4, "ar", 1, 0.03), (0.26, 0, "bs", 2, 0.03), (0.26, 4, "bs", 2, 0.03),
+        (0.2, 0, "ar", 1, 0.05),  # where nothing is clear
+    ],
+)  # fmt: skip
 @pytest.mark.parametrize("metric", [Bleu("de"), Chrf()])
-def test_where_draws_agree_on_the_sign_p_is_theirs(metric, seed, kind, sides):
+def test_where_draws_agree_on_the_sign_p_is_theirs(metric, noise, seed, kind, sides, within):
     references = corpus(seed)
-    first, second = noisy(references, 0.2, seed + 10), noisy(references, 0.26, seed + 20)
+    first, second = noisy(references, 0.2, seed + 10), noisy(references, noise, seed + 20)
     counts = metric.count_runs({"a": [first], "b": [second]}, references)
     ours = score_counts(counts, metric).comparison().between("a", "b").p
     theirs = paired_sacrebleu(first, second, references, metric, 2000, kind)
-    assert ours == pytest.approx(sides * theirs, abs=0.03)
+    assert ours == pytest.approx(sides * theirs, abs=within)
 
 
 @PAIRED
