@@ -19,7 +19,6 @@ from hypothesis import HealthCheck, settings
 from small_runs import cli, exported_run, runs, small, tiny, train
 
 if TYPE_CHECKING:
-    import torch
     from torch import Tensor
 
     from selfattn.evaluation.cost import BatchShape, Flops
@@ -39,7 +38,7 @@ TOLERANCES = {
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 # One training after the other, in this process, where a test does not ask for more; and one thread in each process
-# (`_one_thread_and_quick_seeds`), since several of them test side by side.
+# (`_quickly`), since several of them test side by side.
 os.environ.setdefault("LOKY_MAX_CPU_COUNT", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -54,31 +53,32 @@ settings.load_profile("ci" if os.environ.get("CI") else "default")
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _as_a_terminal_starts_it() -> None:
+def _as_a_terminal_starts_it() -> Iterator[None]:
     """Let SIGINT interrupt, here and in programs that are started, though pytest-xdist and ``nohup`` ignore it.
 
-    The package speaks as on the command line, also while fixtures of the session are made.
+    The package speaks as on the command line, also while fixtures of the session are made. A test that writes a file or
+    a folder, such as a run, beside the package instead of in a temporary one fails the session.
     """
     from selfattn.errors import begin_command_line
 
     signal.signal(signal.SIGINT, signal.default_int_handler)
     begin_command_line()
-
-
-@pytest.fixture(autouse=True)
-def _lines_on_standard_error() -> None:
-    """Let the package speak as on the command line, whatever the test before has set."""
-    from selfattn.errors import begin_command_line
-
-    begin_command_line()
+    root = Path(__file__).parents[1]
+    before = {path.name for path in root.iterdir()}
+    yield
+    new = {path.name for path in root.iterdir() if not path.name.startswith(".")} - before
+    assert not new, f"the tests left {', '.join(sorted(new))} in {root}"
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _quick_comparisons() -> Iterator[None]:
+def _quickly() -> Iterator[None]:
     """Time models once, attribute and show few outputs: comparisons in tests need no stable figures of these.
 
-    The operations of equal models are counted once.
+    The operations of equal models are counted once. Where there is no GPU, only the CPU is seeded: torch.manual_seed
+    also notes a traceback for every absent device.
     """
+    import torch
+
     from selfattn.comparison import costs, testing
 
     count, counted = testing.count_flops, {}
@@ -89,34 +89,14 @@ def _quick_comparisons() -> Iterator[None]:
             counted[key] = count(model, shape)
         return counted[key]
 
+    torch.set_num_threads(1)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(testing, "count_flops", count_once)
-        patch.setattr(testing, "_BLOCKED", 2)
-        patch.setattr(testing, "_EXAMPLES", 2)
-        patch.setattr(testing, "_EXAMPLES_WITHOUT_TAGS", 1)
+        for name, value in {"_BLOCKED": 2, "_EXAMPLES": 2, "_EXAMPLES_WITHOUT_TAGS": 1}.items():
+            patch.setattr(testing, name, value)
         for name, value in {"_WARM_UP": 0, "_STEPS": 1, "_SINGLE": 2, "_BATCHES": 1, "_INPUTS": 4}.items():
             patch.setattr(costs, name, value)
         patch.setattr(os, "fsync", lambda number: None)  # no test cuts the power
-        yield
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _nothing_is_left_in_the_checkout() -> Iterator[None]:
-    """Fail where a test writes a file or a folder, such as a run, beside the package instead of in a temporary one."""
-    root = Path(__file__).parents[1]
-    before = {path.name for path in root.iterdir()}
-    yield
-    new = {path.name for path in root.iterdir() if not path.name.startswith(".")} - before
-    assert not new, f"the tests left {', '.join(sorted(new))} in {root}"
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _one_thread_and_quick_seeds() -> Iterator[None]:
-    """Seed only the CPU where there is no GPU: torch.manual_seed also notes a traceback for every absent device."""
-    import torch
-
-    torch.set_num_threads(1)
-    with pytest.MonkeyPatch.context() as patch:
         if not torch.cuda.is_available():
             patch.setattr(torch, "manual_seed", torch.default_generator.manual_seed)
         yield
@@ -124,16 +104,13 @@ def _one_thread_and_quick_seeds() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _seed() -> None:
-    """Every test starts from the same random state, whatever ran before it."""
+    """Every test starts from the same random state and lines on standard error, whatever ran before it."""
     from torch import default_generator
 
+    from selfattn.errors import begin_command_line
+
+    begin_command_line()
     default_generator.manual_seed(0)
-
-
-@pytest.fixture(scope="session")
-def tolerance() -> Callable[[torch.dtype], tuple[float, float]]:
-    """Look up ``(rtol, atol)`` for a dtype."""
-    return lambda dtype: TOLERANCES[str(dtype)]
 
 
 @pytest.fixture(scope="session")
@@ -186,14 +163,3 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             for item in items:
                 if item.get_closest_marker(mark):
                     item.add_marker(pytest.mark.skip(reason=f"{mark}: run with `pytest -m {mark}`"))
-
-
-@pytest.fixture(scope="module")
-def one_thread() -> Iterator[None]:
-    """As many threads here as in runs and programs that are started: another number adds sums in another order."""
-    import torch
-
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)

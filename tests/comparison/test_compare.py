@@ -122,7 +122,6 @@ def test_every_figure_is_that_of_the_runs_on_unseen_dates(compared):
         assert len(set(difference.predictions.values())) > 1
 
 
-@pytest.mark.usefixtures("one_thread")
 def test_a_run_is_the_same_alone_and_in_a_comparison(compared, train, tmp_path):
     out, _ = compared
     for model in ("transformer", "rnn-plain"):

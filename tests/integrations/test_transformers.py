@@ -33,7 +33,7 @@ def test_outputs_weights_and_gradients_are_those_of_eager(family):
     register()
     config = configuration(transformers.CONFIG_MAPPING[family])
     result = compared(tiny(next(models(family)), config), 1e-4)
-    assert result.result == "equal", result
+    assert result.partition(":")[0] == "equal", result
 
 
 @pytest.mark.parametrize("family", [
@@ -200,4 +200,4 @@ def test_experts_that_mix_tokens_read_the_rows_of_padding_as_eager_gives_them():
     register()
     model = tiny("DogeForCausalLM", configuration(transformers.DogeConfig, {"is_moe": True}))
     result = compared(model, 1e-4, sides=("left",))
-    assert result.result == "equal", result
+    assert result.partition(":")[0] == "equal", result

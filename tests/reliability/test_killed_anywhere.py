@@ -25,7 +25,6 @@ from selfattn.files import ASIDE, HALF_WRITTEN, LOCK, in_use
 from selfattn.runs.directory import RunDirectory
 from selfattn.training.config import TrainingConfig
 
-pytestmark = pytest.mark.usefixtures("one_thread")
 LIMIT = 300.0
 # The two digests are of files that say when; the outputs in them are compared one by one.
 _OF_TIME = (

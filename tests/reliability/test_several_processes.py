@@ -22,7 +22,6 @@ from selfattn.runs.directory import RunDirectory
 from selfattn.training.config import TrainingConfig
 
 __all__ = ["hosts"]
-pytestmark = pytest.mark.usefixtures("one_thread")
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 TIMES = ("seconds", "tokens_per_second")
 LIMIT = 60.0  # seconds in which everybody knows, also on a machine that has other things to do
