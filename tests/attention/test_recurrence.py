@@ -53,8 +53,9 @@ def test_parallel_chunked_and_recurrent_form_are_the_loop(corrects, fades):
     inputs = [query, key, torch.randn(2, 3, 37, 7), torch.randn(2, 3, 5, 7)]
     decay = -0.3 * torch.rand(2, 3, 37) if fades else None
     expected = loop(*inputs, decay, corrects)
+    options = {"decay": decay} | ({"corrects": True} if corrects else {})
     for chunk in (1, 5, 37, 64):
-        for actual, tensor in zip(read_on(*inputs, decay=decay, corrects=corrects, chunk=chunk), expected, strict=True):
+        for actual, tensor in zip(read_on(*inputs, **options, chunk=chunk), expected, strict=True):
             torch.testing.assert_close(actual, tensor, rtol=1e-5, atol=1e-6)
 
 

@@ -63,20 +63,6 @@ def test_the_distribution_by_hand(settings, expected):
     assert ((found > 0) == (row > 0)).all()
 
 
-logits = torch.randn(5, 11, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-
-
-@settings(max_examples=12, deadline=None)
-@given(order=st.permutations(range(5)), seed=st.integers(0, 2**16))
-def test_with_a_stream_for_each_the_order_does_not_matter(order, seed):
-    def streams(numbers):
-        return [generator(seed, f"sampling/{number}") for number in numbers]
-
-    straight = draw(logits, list(range(5)), streams(list(range(5))))
-    mixed = draw(logits, list(order), streams(list(order)))
-    assert mixed == [straight[number] for number in order]
-
-
 def test_a_number_in_double_precision_chooses_the_first_token_whose_sum_is_above_it():
     logits = torch.randn(1, 997, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
     (hypothesis,) = draw(logits, [0], generator(5, "sampling"), max_length=50)

@@ -106,11 +106,11 @@ def test_an_output_before_its_embedding_is_still_an_embedding():
 
 
 class Own(nn.Module):
-    """A user's module: a parameter by a rule of its own, and a module of the table within."""
+    """A user's module: a parameter by a rule of its own, and modules of the table within."""
 
     def __init__(self):
         super().__init__()
-        self.scale, self.inner = nn.Parameter(torch.full((5,), 9.0)), nn.Linear(40, 40)
+        self.scale, self.inner, self.norm = nn.Parameter(torch.ones(5)), nn.Linear(40, 40), nn.LayerNorm(3)
 
     def initialise(self, generator):
         self.scale.copy_(torch.rand(5, generator=generator))
@@ -118,12 +118,16 @@ class Own(nn.Module):
 
 def test_a_rule_of_its_own_is_for_its_own_parameters():
     module = Own()
+    before = torch.get_rng_state()
     with torch.no_grad():
-        module.inner.weight.fill_(7.0)
+        for parameter in module.parameters():
+            parameter.fill_(7.0)
     initialise(module, torch.Generator().manual_seed(0))
+    assert torch.equal(torch.get_rng_state(), before)
     assert torch.equal(module.scale.detach(), torch.rand(5, generator=torch.Generator().manual_seed(0)))
     is_xavier(module.inner.weight.detach())
     assert (module.inner.bias == 0).all()
+    assert (module.norm.weight == 1).all()
 
 
 def tensors(module):
