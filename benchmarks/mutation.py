@@ -51,10 +51,9 @@ GROUPS = {
         "gradients",
         "parity/test_rnn_formulas.py",
         "properties/test_attend_laws.py",
-        "properties/test_attention_layer_laws.py",
         "parity/test_convert_torch.py",
         "properties/test_model_laws.py",
-        "models/test_build.py",
+        "models",
     ),
     (
         "training/loss.py",
