@@ -1,20 +1,9 @@
-"""A plugin's claim, written by `selfattn claims new`, and the command line called from inside."""
+"""A claim that notes what is measured, which is registered while a test runs."""
 
 import pytest
 from counted_claim import Counted
-from third_party import Plugins
 
 from selfattn.registry import CLAIMS
-
-
-@pytest.fixture
-def plugin(tmp_path, cli, monkeypatch):
-    """The skeleton's file, which comes in as a plugin while a test runs."""
-    monkeypatch.chdir(tmp_path)
-    cli("claims", "new", "spread").success()
-    path = tmp_path / "spread.py"
-    Plugins([path]).bring(monkeypatch)
-    return path
 
 
 @pytest.fixture

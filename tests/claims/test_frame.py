@@ -7,6 +7,7 @@ import pytest
 from counted_claim import Counted
 from hypothesis import given
 from hypothesis import strategies as st
+from third_party import Plugins
 
 from selfattn.claims.claim import Arm, Setup
 from selfattn.claims.rules import claim_ps, contrast, exact, judge, share_error
@@ -124,7 +125,11 @@ def test_a_small_training_learns_to_copy_and_is_the_same_again():
     assert first == trained()
 
 
-def test_the_skeleton_runs_at_once(plugin, cli, monkeypatch):
+def test_the_skeleton_runs_at_once(tmp_path, cli, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    cli("claims", "new", "spread").success()
+    plugin = tmp_path / "spread.py"
+    Plugins([plugin]).bring(monkeypatch)
     assert len(plugin.read_text("utf-8").splitlines()) < 60
     done = cli("--plugin", plugin, "claims", "run", "spread", "--out", "out", "--jobs", 1).success()
     assert done.err.splitlines()[0] == "1 claim takes about 5 s on two processor cores."
@@ -132,7 +137,7 @@ def test_the_skeleton_runs_at_once(plugin, cli, monkeypatch):
     assert "✓ holds" in done.out
     record = read_record(Path("out"))
     assert [result.name for result in record.claims] == ["spread"]
-    assert record.command == "selfattn --plugin " + str(plugin) + " claims run spread"
+    assert record.command == f"selfattn --plugin {plugin} claims run spread"
     page = Path("out/claims.html").read_text("utf-8")
     assert "Without scaling" in page
     assert 'class="legend"' in page

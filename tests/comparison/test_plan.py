@@ -127,10 +127,12 @@ def test_a_finished_comparison_is_resumed_with_a_word(copy, settings, capsys, mo
     assert '<html lang="ko"' in files.html.read_text()
     of_runs = {"command": "", "plan": None, "outputs_sha256": ""}  # the plan that is packed has the command, too
     assert replace(record, **of_runs) == replace(before, **of_runs)
-    with pytest.raises(UserError, match="holds another experiment, made by: selfattn compare dates"):
-        compare("dates", out=copy, resume=True, **settings | {"seeds": 3})
-    with pytest.raises(UserError, match="or go on with it: `resume`"):
-        compare("dates", out=copy, **settings)
+    for change, problem in (
+        ({"resume": True, "seeds": 3}, "holds another experiment, made by: selfattn compare dates"),
+        ({}, "or go on with it: `resume`"),
+    ):
+        with pytest.raises(UserError, match=problem):
+            compare("dates", out=copy, **settings | change)
 
 
 @pytest.mark.parametrize(
@@ -192,12 +194,13 @@ def test_a_diverged_training_counts_as_a_failed_run(copy, monkeypatch, settings)
 
 def test_a_forecast_counts_every_budget(cli, tmp_path, monkeypatch):
     monkeypatch.setattr(compare_module, "step_seconds", lambda models, _: dict.fromkeys(models, 0.5))
-    options = ("--seeds", 2, "--budgets", "0.25,0.5,1", "--apart", "--jobs", 2, "--epochs", 4, "--plan-only")
-    items = ("--items-per-epoch", 96, "--batch-size", 32, "--validation-items", 5, "--test-items", 5)
-    given = ("--models", "rnn-plain,transformer", *items, *options)
+    options = (
+        "compare dates --models rnn-plain,transformer --items-per-epoch 96 --batch-size 32 --validation-items 5 "
+        "--test-items 5 --seeds 2 --budgets 0.25,0.5,1 --apart --jobs 2 --epochs 4 --plan-only --out"
+    )
 
     def lines(*more):
-        return cli("compare", "dates", *given, *more, "--out", tmp_path / "out").out.splitlines()
+        return cli(*options.split(), tmp_path / "out", *more).out.splitlines()
 
     said = lines("--no-tune")
     assert said[0] == "rnn-plain, batch_size 32: 500.0 ms a step"
@@ -337,6 +340,16 @@ def test_equal_scores_are_ordered_by_loss_and_a_diverged_trial_is_the_worst(monk
     assert fewest.chosen("transformer", 1.0, 0) == plan.chosen("transformer", 1.0, 0)
     last, _ = tune_measured(monkeypatch, lambda job: (None if job.seed < MOST_SEEDS + 3 else 0.0, 9.0), tunings=1)
     assert [trial.chosen for trial in last.trials["transformer"]] == [False, False, False, True]
+
+
+def test_every_budget_has_trials_of_its_own(monkeypatch):
+    def measure(job):
+        return near({1.0: 0.002, 0.125: 0.008}[job.amount.share])(job)
+
+    plan, jobs = tune_measured(monkeypatch, measure, budgets=(0.125, 1.0), tunings=1, tuning_trials=16)
+    assert len({job.path for job in jobs}) == len(jobs) == 64
+    for budget, best in ((1.0, 0.002), (0.125, 0.008)):
+        assert plan.chosen("transformer", budget, 0)["lr"] == pytest.approx(best, rel=0.2)
 
 
 def test_a_space_is_understood_or_refused():

@@ -51,7 +51,7 @@ class Page(HTMLParser):
     def handle_starttag(self, tag, attrs):
         self.attributes.append((tag, dict(attrs)))
         if tag == "script":
-            self.scripts.append((dict(attrs), ""))
+            self.scripts.append([dict(attrs), ""])
         if tag == "tr":
             self.rows.append([])
         if tag in ("td", "th"):
@@ -59,16 +59,12 @@ class Page(HTMLParser):
         if tag not in VOID:
             self.stack.append(tag)
 
-    def handle_startendtag(self, tag, attrs):
-        self.attributes.append((tag, dict(attrs)))
-
     def handle_endtag(self, tag):
         assert self.stack.pop() == tag
 
     def handle_data(self, data):
         if "script" in self.stack:
-            attrs, text = self.scripts[-1]
-            self.scripts[-1] = (attrs, text + data)
+            self.scripts[-1][1] += data
         elif "style" not in self.stack:
             self.text += data
             if {"td", "th"} & set(self.stack):
@@ -162,14 +158,14 @@ def test_a_section_without_anything_to_show_is_left_out():
     assert {link.removeprefix("#") for link in links} <= targets
 
 
-def test_every_id_is_there_once_and_every_reference_finds_it():
-    for name in ("rich", "many_models", "hostile"):
-        attributes_of_all = Page(written(name)).attributes
-        ids = [attributes["id"] for _, attributes in attributes_of_all if "id" in attributes]
-        assert len(ids) == len(set(ids))
-        for _, attributes in attributes_of_all:
-            for reference in ("aria-labelledby", "for"):
-                assert set((attributes.get(reference) or "").split()) <= set(ids), attributes
+@pytest.mark.parametrize("name", ["rich", "many_models", "hostile"])
+def test_every_id_is_there_once_and_every_reference_finds_it(name):
+    attributes_of_all = [attributes for _, attributes in Page(written(name)).attributes]
+    ids = [attributes["id"] for attributes in attributes_of_all if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    for attributes in attributes_of_all:
+        references = f"{attributes.get('aria-labelledby') or ''} {attributes.get('for') or ''}".split()
+        assert set(references) <= set(ids), attributes
 
 
 def contents(folder):
