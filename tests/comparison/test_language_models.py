@@ -111,13 +111,11 @@ def test_files_for_validation_and_test_are_kept_apart_and_remembered(text, tmp_p
     valid, test = tmp_path / "valid.txt", tmp_path / "test.txt"
     valid.write_text("Ann saw me.\n")
     test.write_text("Ben saw me.\nCy saw me.\n")
-    task = LanguageModel(data=text, valid=valid, test=test)
-    splits = task.splits(0)
-    assert [pair.target for pair in splits.test(None)] == ["Ben saw me.", "Cy saw me."]
+    splits = LanguageModel(data=text, valid=valid, test=test).splits(0)
     assert len(splits.train(0, None)) == len(LINES)
-    again = task_of_settings("lm", splits.settings, "run")
-    assert again.splits(0).validation(9) == splits.validation(9) == [Pair("", "Ann saw me.")]
-    assert again.splits(0).test(None) == splits.test(None)
+    for part in (splits, task_of_settings("lm", splits.settings, "run").splits(0)):
+        assert part.validation(9) == [Pair("", "Ann saw me.")]
+        assert [pair.target for pair in part.test(None)] == ["Ben saw me.", "Cy saw me."]
     held_out = LanguageModel(data=text).splits(0)
     parts = [{pair.target for pair in part} for part in (held_out.train(0, None), held_out.validation(99))]
     assert not {pair.target for pair in held_out.test(None)} & set().union(*parts)
@@ -125,11 +123,9 @@ def test_files_for_validation_and_test_are_kept_apart_and_remembered(text, tmp_p
 
 def test_without_data_there_are_generated_lines():
     splits = LanguageModel().splits(0, 5)
-    left, right = splits.test(1)[0].target.rsplit(" = ", 1)
-    assert left
-    assert len(right) == len("2008-11-13")
-    again = task_of_settings("lm", splits.settings, "run").splits(0, 5)
-    assert again.validation(5) == splits.validation(5)
+    source, date = splits.test(1)[0].target.rsplit(" = ", 1)
+    assert (bool(source), len(date)) == (True, len("2008-11-13"))
+    assert task_of_settings("lm", splits.settings, "run").splits(0, 5).validation(5) == splits.validation(5)
 
 
 def test_frequencies_alone_are_no_language_model(run):
@@ -146,7 +142,6 @@ def test_frequencies_alone_are_no_language_model(run):
     assert (gate(1.01).passed, gate(0.99).passed) == (False, True)
 
 
-def test_batches_are_tuned_in_lines_also_in_a_quick_comparison():
-    for settings in ({}, {"quick": True, "tune": True}):
-        trainings, _ = prepare("lm", settings)
-        assert trainings.options.space == SPACE
+@pytest.mark.parametrize("settings", [{}, {"quick": True, "tune": True}])
+def test_batches_are_tuned_in_lines_also_in_a_quick_comparison(settings):
+    assert prepare("lm", settings)[0].options.space == SPACE
