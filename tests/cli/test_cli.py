@@ -54,43 +54,39 @@ def test_evaluate_as_json_and_as_text(cli, runs, tmp_path):
     assert [line.split(" ", 2)[:2] for line in korean[1:3]] == [["완전", "일치율"], ["글자", "오류율"]]
 
 
-def test_attention_is_drawn_in_the_terminal_and_saved_in_both_languages(cli, runs, tmp_path):
-    call = ("attention", runs["transformer"].path, "May 1, 2001", "--save")
-    done = cli(*call, tmp_path / "x.svg", "--head", 1).success()
-    assert "head 1" in done.out.splitlines()[0]
-    assert "May␣1,␣2001⏎" in done.out
-    assert (tmp_path / "x.svg").read_text().startswith("<svg")
-    korean = cli(*call, tmp_path / "x.svg", "--lang", "ko").out
-    assert "층" in korean
-    assert "행: 출력, 열: 입력" in korean
-    assert "가중치 · 행: 출력, 열: 입력" in (tmp_path / "x.svg").read_text("utf-8")
-    cli(*call, tmp_path / "x.html", "--lang", "ko")
-    assert '<html lang="ko">' in (tmp_path / "x.html").read_text("utf-8")
-
-
-def test_attention_in_other_forms(cli, runs, tmp_path, monkeypatch):
-    def saved(name):
-        cli("attention", run.path, "May 1, 2001", "--save", tmp_path / name).success()
-        return (tmp_path / name).read_text()
-
+def test_attention_is_drawn_and_saved_in_every_form_and_both_languages(cli, runs, tmp_path, monkeypatch):
     run = runs["transformer"]
+    call = ("attention", run.path, "May 1, 2001", "--save")
+
+    def saved(name, *options):
+        done = cli(*call, tmp_path / name, *options).success()
+        return done.out, (tmp_path / name).read_text("utf-8")
+
+    shown, picture = saved("x.svg", "--head", 1)
+    assert "head 1" in shown.splitlines()[0]
+    assert "May␣1,␣2001⏎" in shown
+    assert picture.startswith("<svg")
+    shown, picture = saved("x.svg", "--lang", "ko")
+    assert "층" in shown
+    assert "행: 출력, 열: 입력" in shown
+    assert "가중치 · 행: 출력, 열: 입력" in picture
+    _, page = saved("x.html", "--lang", "ko")
+    assert page.startswith("<!doctype html>")
+    assert '<html lang="ko">' in page
+    assert "http" not in page.replace("http-equiv", "").replace("http://www.w3.org", "")
     view = run.attention("May 1, 2001")
-    written = json.loads(saved("x.json"))
+    written = json.loads(saved("x.json")[1])
     assert (written["source"], written["source_tokens"]) == ("May 1, 2001", list(view.source_tokens))
     drawn = [(each["kind"], each["layer"], each["head"]) for each in written["maps"]]
     assert drawn == [(each.kind, each.layer, each.head) for each in view.maps().maps]
     assert {each["kind"] for each in written["maps"]} == {"cross", "encoder", "decoder", "blocking", "gradient"}
-    page = saved("x.html")
-    assert page.startswith("<!doctype html>")
-    assert "http" not in page.replace("http-equiv", "").replace("http://www.w3.org", "")
     pytest.importorskip("cairosvg")
     view.save(tmp_path / "x.png")
     head = (tmp_path / "x.png").read_bytes()[:24]
     width = int(view.to_svg().partition(' width="')[2].partition('"')[0])
     assert (head[:4], int.from_bytes(head[16:20])) == (b"\x89PNG", 2 * width)
     monkeypatch.setitem(sys.modules, "cairosvg", None)
-    done = cli("attention", run.path, "May 1, 2001", "--save", tmp_path / "y.png")
-    assert (done.code, done.err) == (2, "error: PNG needs CairoSVG: pip install 'selfattn[figures]'\n")
+    assert cli(*call, tmp_path / "y.png").refusal() == "error: PNG needs CairoSVG: pip install 'selfattn[figures]'\n"
 
 
 def test_an_interrupt_leaves_a_run_that_can_be_used(tmp_path, capfd, monkeypatch):

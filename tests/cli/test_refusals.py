@@ -242,6 +242,8 @@ TABLE = [
     ("evaluate lm --data good.txt --beam 2", "decodes nothing"),
     # runs
     ("evaluate nowhere", "nowhere: no such run directory"),
+    ("average nowhere", "nowhere: no such run directory"),
+    ("average plain --out new", "keeps no weights of its validations; train with --keep, such as --keep 5"),
     ("evaluate 'no\nwhere'", "where: no such run directory"),  # still in one line
     ("attention plain 'May 1, 2001'", "rnn-plain has no attention to show"),
     ("attention run ''", "the text is empty"),

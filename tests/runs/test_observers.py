@@ -102,11 +102,17 @@ def test_logging_decides_about_the_lines(capsys, monkeypatch):
     assert (capsys.readouterr().err, stream.getvalue()) == ("four\n", "three\n")
 
 
-def test_work_is_told_every_so_often(capsys, monkeypatch):
+def test_work_is_told_every_so_often_also_where_it_cannot_be_counted(capsys, monkeypatch):
     monkeypatch.setattr(console, "EVERY", 0.0)
     assert len(list(console.counting(range(600), "a.tsv: pairs", 600))) == 600
     lines = ["a.tsv: pairs: 0 of 600 so far", "a.tsv: pairs: 256 of 600 so far", "a.tsv: pairs: 512 of 600 so far"]
     assert capsys.readouterr().err.splitlines() == lines
+    monkeypatch.setattr(console, "EVERY", 0.05)
+    with console.waiting("learning the vocabulary"):
+        time.sleep(0.3)
+    assert set(capsys.readouterr().err.splitlines()) == {"learning the vocabulary: 0 s so far"}
+    time.sleep(0.1)
+    assert capsys.readouterr().err == ""  # it has ended
 
 
 def test_a_terminal_has_bars(monkeypatch):
@@ -130,17 +136,6 @@ def test_a_test_tells_how_far_it_is(cli, runs, monkeypatch):
     done = cli("evaluate", runs["rnn-plain"].path)
     assert "evaluate: decoding steps: 2 so far\n" in done.err
     assert done.out == quiet.out
-
-
-def test_work_that_cannot_be_counted_tells_that_it_goes_on(capsys, monkeypatch):
-    monkeypatch.setattr(console, "EVERY", 0.05)
-    with console.waiting("learning the vocabulary"):
-        time.sleep(0.3)
-    lines = capsys.readouterr().err.splitlines()
-    assert lines
-    assert set(lines) == {"learning the vocabulary: 0 s so far"}
-    time.sleep(0.1)
-    assert capsys.readouterr().err == ""  # it has ended
 
 
 SMALL = "dates --model rnn-attention --items-per-epoch 64 --validation-items 8 --batch-size 8 --seed 1"

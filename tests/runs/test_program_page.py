@@ -29,13 +29,10 @@ def place(tmp_path, monkeypatch):
     return tmp_path
 
 
-def example(name, **changes):
+def example(name, before="", after=""):
     names = {"__name__": name}
-    text = EXAMPLES[name]
-    for before, after in changes.items():
-        assert before in text
-        text = text.replace(before, after)
-    exec(text, names)
+    assert before in EXAMPLES[name]
+    exec(EXAMPLES[name].replace(before, after) if before else EXAMPLES[name], names)
     return names
 
 
@@ -72,7 +69,7 @@ def test_every_example_is_run():
 def test_optuna_prunes(place):
     optuna = pytest.importorskip("optuna", reason="needs Optuna")
     optuna.logging.disable_default_handler()
-    names = example("optuna", **{"n_trials=20": "n_trials=4"})
+    names = example("optuna", "n_trials=20", "n_trials=4")
     states = [trial.state.name for trial in names["study"].trials]
     assert len(states) == 4
     assert states[0] == "COMPLETE"

@@ -176,14 +176,11 @@ def test_a_training_by_options(train, tmp_path, tiny, small, runs):
     assert replace(run.config, options=runs["rnn-plain"].config.options) == runs["rnn-plain"].config  # `out` is another
 
 
-def test_keywords_are_the_options_of_decoding(runs):
+def test_keywords_are_the_options_of_decoding_and_an_open_file_is_a_list_of_texts(runs, tmp_path):
     run = runs["transformer"]
     assert run.predict(DATES, beam=3) == run.predict(DATES, DecodingOptions(beam=3))
     assert run.decode(DATES, beam=3, n_best=2) == run.decode(DATES, DecodingOptions(beam=3, n_best=2))
     assert run.predict(iter(DATES)) == run.predict(DATES)
-
-
-def test_an_open_file_is_a_list_of_texts(tmp_path):
     path = tmp_path / "texts.txt"
     path.write_text("a\nb\n", encoding="utf-8")
     with path.open(encoding="utf-8") as file:

@@ -64,16 +64,6 @@ def parallel(files, tmp_path_factory):
     return train(out, **parts(files, "en", "de"), target="German", training=ALL, vocab_size=300)
 
 
-def test_phrases_need_no_download(tmp_path, monkeypatch):
-    monkeypatch.setattr(EmbeddedPhrases, "_sample", lambda phrases, *languages: CldrSource(*languages).pairs(500))
-    run = train(tmp_path / "run")
-    assert run.config.task == "translation"
-    assert run.config.data == {"kind": "cldr", "source_language": "en", "target_language": "ko"}
-    again = selfattn.load(tmp_path / "run")
-    sources = [pair.source for pair in CldrSource("en", "ko", split="test").pairs(5)]
-    assert again.predict(sources) == run.predict(sources)
-
-
 def test_one_file_is_divided_and_separate_vocabularies_and_sampling_work(tmp_path, files):
     given = {"data": (files / "train.tsv",), "target": "de", "training": ALL, "separate": True}
     run = train(tmp_path / "run", model="rnn-attention", set=HIDDEN, sampling=0.1, **given)
@@ -132,7 +122,7 @@ def test_languages_are_known_or_refused_and_their_script_is_compared(cli, tmp_pa
         task_of_run(config, "config.json")
 
 
-def test_a_comparison_on_phrases(tmp_path, monkeypatch):
+def test_a_comparison_on_phrases_needs_no_download(tmp_path, monkeypatch):
     monkeypatch.setattr(EmbeddedPhrases, "_sample", lambda phrases, *languages: CldrSource(*languages).pairs(500))
     record, files = compare("translation", out=tmp_path / "out", quick=True, test_items=12, **TINY | {"batch_size": 8})
     assert [model.name for model in record.models] == ["rnn-attention", "transformer", "transformer-rope"]
@@ -142,6 +132,10 @@ def test_a_comparison_on_phrases(tmp_path, monkeypatch):
     assert {group.name for group in record.buckets} >= {"kind", "length", "field", "rare words"}
     assert set(record.models[0].metrics) >= {"exact_match", "bleu", "chrf", "ter"}
     assert files.html.stat().st_size < 3_000_000
+    runs = [selfattn.load(path) for path in (tmp_path / "out/runs").iterdir()]
+    assert all(run.config.task == "translation" for run in runs)
+    assert runs[0].config.data == {"kind": "cldr", "source_language": "en", "target_language": "ko"}
+    assert len(runs[0].predict([pair.source for pair in CldrSource("en", "ko", split="test").pairs(5)])) == 5
 
 
 def test_a_comparison_on_files_is_about_bleu(tmp_path, files):
