@@ -117,6 +117,14 @@ def test_without_a_mask_nothing_is_hidden(is_causal, close):
     close(output, by_hand(query, key, value, torch.zeros(3, 5)))
 
 
+def test_an_added_mask_may_be_longer_than_the_keys(close):
+    """As models with a cache of fixed size hand it over."""
+    query, key, value = tensors()
+    added = torch.randn(1, 1, 3, 7).masked_fill(torch.rand(1, 1, 3, 7) < 0.3, torch.finfo(torch.float32).min)
+    output, _ = attention(Layer(), query, key, value, added)
+    close(output, by_hand(query, key, value, added[..., :5]))
+
+
 def test_indices_are_the_keys_that_a_query_may_attend_to(close):
     query, key, value = tensors()
     indices = torch.tensor([[[0, 1], [4, 4], [2, 3]]])
