@@ -119,9 +119,7 @@ def test_the_archive_has_what_the_readme_names_and_the_wheel_does_the_main_job(r
         pytest.importorskip(name, reason="needs the extra [dev]")
     tree, empty = tmp_path / "tree", tmp_path / "empty"
     empty.mkdir()
-    skipped = shutil.ignore_patterns(
-        *[".git", ".mypy_cache", ".ruff_cache", "__pycache__", "*.egg-info", "build", "shared"]
-    )
+    skipped = ".git .mypy_cache .ruff_cache __pycache__ *.egg-info build shared"
     shutil.copytree(ROOT, tree, symlinks=True, ignore=shutil.ignore_patterns(*skipped.split()))
     named = {link.partition("#")[0] for link in LINK.findall((tree / "README.md").read_text(encoding="utf-8"))}
     release.prepare(tree, ADDRESS, "v0.1.0")
