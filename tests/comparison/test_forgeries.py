@@ -9,32 +9,26 @@ import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from forging import change_plan, departures, differing, edit, pack_again, reseal, write_ledger
 from safetensors.torch import load_file, save_file
 from small_runs import accept_changes
 
-from selfattn.codec import encode, line_of
-from selfattn.comparison import check, tested
-from selfattn.comparison.check import decisions, validation_in_test
+from selfattn.codec import line_of
+from selfattn.comparison import tested
 from selfattn.comparison.compare import compare
 from selfattn.comparison.costs import COSTS, digest_of_costs
-from selfattn.comparison.plan import TUNING, ComparisonPlan, PlannedModel, read_plan
+from selfattn.comparison.plan import TUNING, read_plan
 from selfattn.comparison.report import PACKED, write_comparison
 from selfattn.comparison.tested import ANSWERS, RESULT
 from selfattn.comparison.trainings import DIVERGED, digest_of_trials, pick_best
 from selfattn.comparison.verify import verify
-from selfattn.data.pairs import Pair
 from selfattn.errors import UserError
-from selfattn.models.families import PRESETS
-from selfattn.registry import changed_plugins
 from selfattn.report.write import RESULTS
-from selfattn.results.plan import Seal
 from selfattn.results.record import read_record
 from selfattn.results.subject import Subject
-from selfattn.runs.directory import METRICS, RECORD, WEIGHTS, RunDirectory
+from selfattn.runs.directory import METRICS, RECORD, WEIGHTS
 from selfattn.runs.ledger import LEDGER, read_ledger, seal_step
 from selfattn.tasks.dates import Dates
 
@@ -362,47 +356,8 @@ def test_what_is_packed_is_that_of_the_runs_and_of_the_ledger(copy, tmp_path):
     assert differing(copy) == ["outputs_sha256"]
 
 
-def test_another_machine_is_declared(copy, tmp_path):
-    run = RunDirectory(copy / "runs" / "rnn-plain-seed6")
-    record = run.record()
-    versions, machine = {**record.versions, "torch": "1.0"}, {**record.machine, "threads": 9}
-    run.write_record(replace(record, versions=versions, machine=machine, commit="0123456789ab"))
-    again, _ = write_comparison(copy, tmp_path / "report")
-    assert [text.partition(":")[0] for text in again.plan.machines] == ["commit", "torch", "threads"]
-    (gate,) = [gate for gate in again.gates if gate.name == "same machine"]
-    assert (gate.passed, gate.note) == (False, True)
-
-
-def test_the_better_of_two_comparisons_cannot_be_seen_but_a_replay_is(copy, tmp_path, monkeypatch):
-    """A second comparison of the same plan in another directory departs from nothing."""
-    seal, plans = read_plan(copy).seal, tmp_path / "published.json"
-    monkeypatch.setattr(check, "PUBLISHED", plans)
-    for created, name in (("2020-01-01T00:00:00+00:00", "dates"), (seal.created, "")):  # before, and this one itself
-        plans.write_text(json.dumps({"dates": {"sha256": seal.sha256, "created": created}}))
-        assert write_comparison(copy, tmp_path / "report")[0].plan.replays == name
-
-
 def test_the_pair_is_that_of_the_plan_whatever_the_task_says_later(finished, tmp_path, monkeypatch):
     monkeypatch.setattr(Dates, "subject", classmethod(lambda cls: Subject(("rnn-plain", "nothing"))))
     after = write_comparison(finished, tmp_path / "after")[0]
     assert [pair.primary for pair in after.pairs] == [pair.primary for pair in read_record(finished / RESULTS).pairs]
     assert any(pair.primary for pair in after.pairs)
-
-
-def test_validation_items_that_are_test_items_are_named():
-    pairs = [Pair(str(number), "x") for number in range(100)]
-    models = {"transformer": PlannedModel("transformer", PRESETS["transformer"].config)}
-    plan = ComparisonPlan(task="dates", command="", quick=True, seeds=1, models=models)
-    for validation, named in ((pairs, "100 of 100 test items"), ([Pair("other", "x"), pairs[0]], "")):
-        data = (SimpleNamespace(settings={}), SimpleNamespace(pairs=pairs, validation=validation, probes={}))
-        task, recipe = SimpleNamespace(decoding={}), Dates().recipe(True)
-        trainings = SimpleNamespace(data=lambda seed, data=data: data, recipe=recipe, task=task)
-        assert validation_in_test(Seal("", "", encode(decisions(plan, trainings)))) == named
-
-
-def test_a_changed_plugin_is_a_departure():
-    assert changed_plugins({"a/mine.py": "1"}, {"b/mine.py": "1"}) == []
-    changed = changed_plugins({"mine.py": "1", "other": "2", "third": "3"}, {"mine": "2", "other": ""})
-    assert changed == ["mine.py", "third"]
-    run = SimpleNamespace(config=SimpleNamespace(plugins={"mine.py": "2"}))
-    assert check.plugins_apart(SimpleNamespace(plugins={}), [run]) == ["mine.py"]

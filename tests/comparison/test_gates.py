@@ -1,14 +1,19 @@
-"""The gates of a comparison by hand, on runs that were never trained; the baseline that a user states."""
+"""Gates and what is held against the plan, by hand and on runs that were never trained; the baseline of a user."""
 
+import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from selfattn.comparison import testing
-from selfattn.comparison.check import make_gates
+from selfattn.codec import encode
+from selfattn.comparison import check, testing
+from selfattn.comparison.check import decisions, make_gates, validation_in_test
+from selfattn.comparison.plan import ComparisonPlan, PlannedModel, read_plan
 from selfattn.comparison.preparation import make_plan, prepare
+from selfattn.comparison.report import write_comparison
 from selfattn.comparison.tested import RunTable
 from selfattn.comparison.testing import RunTest
 from selfattn.data.pairs import Pair
@@ -16,8 +21,11 @@ from selfattn.errors import UserError
 from selfattn.evaluation import gates as gates_module
 from selfattn.evaluation.gates import output_gates
 from selfattn.models.families import PRESETS
+from selfattn.registry import changed_plugins
+from selfattn.results.plan import Seal
 from selfattn.results.record import Gate, Matching
 from selfattn.results.subject import Baseline
+from selfattn.runs.directory import RunDirectory
 from selfattn.tasks.baselines import stated_baseline
 from selfattn.tasks.dates import Dates
 from selfattn.training.config import TrainingConfig
@@ -181,6 +189,49 @@ def test_a_test_that_is_longer_than_the_validation_shows_no_collapse():
     ):
         tests = gates_module.TestSet(pairs, validation, lambda: [])
         assert RunTest(None, Dates(), tests).is_beyond() == expected
+
+
+# What is held against the plan
+
+
+def test_another_machine_is_declared(copy, tmp_path):
+    run = RunDirectory(copy / "runs" / "rnn-plain-seed6")
+    record = run.record()
+    versions, machine = {**record.versions, "torch": "1.0"}, {**record.machine, "threads": 9}
+    run.write_record(replace(record, versions=versions, machine=machine, commit="0123456789ab"))
+    again, _ = write_comparison(copy, tmp_path / "report")
+    assert [text.partition(":")[0] for text in again.plan.machines] == ["commit", "torch", "threads"]
+    (gate,) = [gate for gate in again.gates if gate.name == "same machine"]
+    assert (gate.passed, gate.note) == (False, True)
+
+
+def test_the_better_of_two_comparisons_cannot_be_seen_but_a_replay_is(copy, tmp_path, monkeypatch):
+    """A second comparison of the same plan in another directory departs from nothing."""
+    seal, plans = read_plan(copy).seal, tmp_path / "published.json"
+    monkeypatch.setattr(check, "PUBLISHED", plans)
+    for created, name in (("2020-01-01T00:00:00+00:00", "dates"), (seal.created, "")):  # before, and this one itself
+        plans.write_text(json.dumps({"dates": {"sha256": seal.sha256, "created": created}}))
+        again = write_comparison(copy, tmp_path / "report")[0].plan
+        assert (again.replays, again.departures) == (name, ())
+
+
+def test_validation_items_that_are_test_items_are_named():
+    pairs = [Pair(str(number), "x") for number in range(100)]
+    models = {"transformer": PlannedModel("transformer", PRESETS["transformer"].config)}
+    plan = ComparisonPlan(task="dates", command="", quick=True, seeds=1, models=models)
+    for validation, named in ((pairs, "100 of 100 test items"), ([Pair("other", "x"), pairs[0]], "")):
+        data = (SimpleNamespace(settings={}), SimpleNamespace(pairs=pairs, validation=validation, probes={}))
+        task, recipe = SimpleNamespace(decoding={}), Dates().recipe(True)
+        trainings = SimpleNamespace(data=lambda seed, data=data: data, recipe=recipe, task=task)
+        assert validation_in_test(Seal("", "", encode(decisions(plan, trainings)))) == named
+
+
+def test_a_changed_plugin_is_a_departure():
+    assert changed_plugins({"a/mine.py": "1"}, {"b/mine.py": "1"}) == []
+    changed = changed_plugins({"mine.py": "1", "other": "2", "third": "3"}, {"mine": "2", "other": ""})
+    assert changed == ["mine.py", "third"]
+    run = SimpleNamespace(config=SimpleNamespace(plugins={"mine.py": "2"}))
+    assert check.plugins_apart(SimpleNamespace(plugins={}), [run]) == ["mine.py"]
 
 
 # The baseline that a user states: what others reached on the same data
