@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
@@ -18,9 +18,6 @@ from selfattn.errors import UserError, all_visible, say, visible
 from selfattn.ownership import check_ours
 from selfattn.settings import needs
 from selfattn.words.messages import SOURCE, Lang
-
-if TYPE_CHECKING:
-    from selfattn.data.pairs import Pair
 
 _ALIGN = (
     needs("`data`", lambda options: options.data, "columns", "encoding", "layer", "head", "shift", "words"),
@@ -35,7 +32,7 @@ def load_runs(*runs: Path, **options: Any) -> Any:
     return load(*runs, **options)
 
 
-def _pairs(run: Any, data: Sequence[Path], columns: Sequence[str], encoding: str | None) -> "list[Pair]":
+def _pairs(run: Any, data: Sequence[Path], columns: Sequence[str], encoding: str | None) -> Any:
     """Read pairs; a run's own files as it read them, unless something else is requested.
 
     A line says which characters the run does not know: their targets are scored as what the model cannot write.

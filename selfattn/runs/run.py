@@ -176,9 +176,7 @@ class Run(Predictor):
             advice = "load the run itself, or take a picture, without it (dependence=False)"
             raise UserError(f"{self.path}: {reason}; {advice}")
         with self.of_pairs("attention"):
-            text = self.clean(checked_text("attention", text))
-            if not text:
-                raise UserError("attention: the text is empty; give an input, such as a date")
+            text = self._filled_text("attention", text)
             prediction = self.predict([text])[0]
             return view_attention(self, text, prediction, dependence=dependence)
 
@@ -202,9 +200,7 @@ class Run(Predictor):
         from selfattn.runs.attention_view import batch_of_one
 
         with self.of_pairs("trace"), torch.inference_mode():
-            text = self.clean(checked_text("trace", text))
-            if not text:
-                raise UserError("trace: the text is empty; give an input, such as a date")
+            text = self._filled_text("trace", text)
             written = self.predict([text])[0] if output is None else clean_text(checked_text("trace", output))
             batch = batch_of_one(self, text, written)
             trace = trace_model(self.model, batch.source[0], batch.target_in[0])
@@ -278,6 +274,13 @@ class Run(Predictor):
         """Refuse a run whose model computes otherwise than its files say."""
         if edits_of(self.model)[1]:
             raise UserError(f"{call}: interventions are computed in this process alone; {call} the run without them")
+
+    def _filled_text(self, call: str, text: str) -> str:
+        """Return a text as the model reads it; refuse an empty one, for which nothing is written."""
+        clean = self.clean(checked_text(call, text))
+        if not clean:
+            raise UserError(f"{call}: the text is empty; give an input, such as a date")
+        return clean
 
     def _filled_pairs(self, call: str, pairs: Iterable[Pair]) -> list[Pair]:
         """Return clean pairs; refuse one with an empty side, which has no score and no alignment."""

@@ -152,15 +152,14 @@ def fill_tables(model: Seq2Seq, tokenizer: Tokenizer, files: Mapping[str, Path])
         for name, part in model.named_modules(remove_duplicate=False):
             if isinstance(part, nn.Embedding) and name.startswith(prefix) and name.endswith("embed.tokens"):
                 chosen[side] = part
-    is_shared = len(chosen) < 2 or chosen["source"] is chosen["target"]
+    if len(chosen) < 2 or chosen["source"] is chosen["target"]:
+        first = next(part for part in model.modules() if isinstance(part, nn.Embedding))
+        chosen = {"both": chosen.get("source", first)}
     lines = []
     for side, path in files.items():
-        if side != "both" and is_shared:
+        if side != "both" and side not in chosen:
             raise SettingError(f"`{side}_embeddings`: source and target share one table; give `embeddings`")
         filled_tables = chosen if side == "both" else {side: chosen[side]}
-        if is_shared:
-            first = next(part for part in model.modules() if isinstance(part, nn.Embedding))
-            filled_tables = {side: chosen.get("source", first)}
         labels = {name: _Labels(tokenizer.source if name == "source" else tokenizer.target) for name in filled_tables}
         names = set[str]().union(*(of_side.pieces.keys() | of_side.words.keys() for of_side in labels.values()))
         read = cache(partial(read_vectors, path, names=names))  # once for tables of one width

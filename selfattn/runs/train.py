@@ -166,7 +166,7 @@ def train(
     from selfattn.runs.task import decided_by, validation_names
     from selfattn.runs.training_set import make_training_set
     from selfattn.training.loop import LOSS
-    from selfattn.training.observer import Observer, StopAtStep
+    from selfattn.training.observer import Observer, StopAtStep, TensorBoardObserver
 
     if not isinstance(observers, Sequence) or not all(isinstance(observer, Observer) for observer in observers):
         raise SettingError(f"`observers`: expected a list of selfattn.Observer objects, got {shown(observers)}")
@@ -211,12 +211,9 @@ def train(
     if start.run is not None:  # whose positions the user does not choose
         max_length = min(data.max_length, model.limits().target or data.max_length)
         data = replace(data, notes=[*start.notes, *data.notes], max_length=max_length)
-    sides = {
-        "both": options.embeddings,
-        "source": options.source_embeddings,
-        "target": options.target_embeddings,
-    }
-    vectors = {side: path for side, path in sides.items() if path is not None}
+    sides = ("both", "source", "target")
+    tables = (options.embeddings, options.source_embeddings, options.target_embeddings)
+    vectors = {side: path for side, path in zip(sides, tables, strict=True) if path is not None}
     chosen = non_default(options)
     for name in TrainOptions.groups["Run"]:  # the result does not depend on these options
         chosen.pop(name, None)
@@ -244,8 +241,6 @@ def train(
     stop = StopAtStep()
     watching: list[Observer] = [stop, *observers]
     if options.tensorboard is not None:
-        from selfattn.training.observer import TensorBoardObserver
-
         watching.append(TensorBoardObserver(options.tensorboard))
     # trial of the plugins
     if not options.resume and process_count() == 1 and used_plugins(task.name, data.metrics, model):

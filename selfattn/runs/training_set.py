@@ -103,11 +103,12 @@ def make_training_set(
         raise SettingError("`guided`: needs pairs, and tokens that are the same in each epoch (without `sampling`)")
     if isinstance(task, TextData):
         return _training_set_of_texts(task, training, splits, tokenizer, allow_unknown=allow_unknown, first=first)
-    is_new = tokenizer is None
     splits = splits or task.splits(training.seed, training.validation_items)
+    origin = None
     if tokenizer is None:
         with waiting("learning the vocabulary"):
             tokenizer = task.tokenizer(splits)
+        origin = task.vocabulary_origin()
     if [tokenizer.pad_id, tokenizer.bos_id, tokenizer.eos_id] != [PAD, BOS, EOS]:
         raise UserError(f"{type(tokenizer).__name__}: expected pad_id {PAD}, bos_id {BOS} and eos_id {EOS}")
     cache: dict[int, Sequence[Example]] = {}
@@ -143,10 +144,10 @@ def make_training_set(
     source = max((pair.source for pair in all_pairs), key=length_in(tokenizer.source))
     target = max((pair.target for pair in all_pairs), key=length_in(tokenizer.target))
     longest = encode_pairs([Pair(source, target)], tokenizer)[0]
-    warning = script_warning((pair.target for pair in all_pairs[:_READ]), task.language) if task.language else None
-    max_length = 2 * len(longest.target)  # twice as many as the longest seen
-    notes = [*splits.notes, *([] if warning is None else [warning])]
-    origin = task.vocabulary_origin() if is_new else None
+    notes = list(splits.notes)
+    targets = (pair.target for pair in all_pairs[:_READ])
+    if task.language and (warning := script_warning(targets, task.language)):
+        notes.append(warning)
     notes += vocabulary_notes(tokenizer, sampled, validation, origin, allow_unknown=allow_unknown)
     if training.guided:
         count = sum(bool(spans.get((pair.source, pair.target), pair.spans)) for pair in sampled)
@@ -172,7 +173,7 @@ def make_training_set(
         validation_examples,
         criterion,
         longest,
-        max_length,
+        2 * len(longest.target),  # twice as many as the longest seen
         metric_names(task),
         _settings_of(task, splits.settings, first),
         notes,
@@ -191,7 +192,7 @@ def _training_set_of_texts(
     """Cut texts into windows. The lowest perplexity chooses the best weights; a comparison has ``splits``."""
     if training.target_exact_match is not None:
         raise SettingError("`target_exact_match`: a language model has no exact match; leave it out")
-    is_new = tokenizer is None
+    origin = task.vocabulary_origin() if tokenizer is None else None
     if splits is None:
         texts = task.texts(training.validation_items)
     else:
@@ -204,7 +205,6 @@ def _training_set_of_texts(
     validation_pairs = [Pair("", line) for line in texts.validation]
     first_text = shown(texts.train[0])
     notes = [f"texts: {len(texts.train):,} for training, {len(texts.validation):,} for validation, first {first_text}"]
-    origin = task.vocabulary_origin() if is_new else None
     notes += vocabulary_notes(tokenizer, train_pairs, validation_pairs, origin, allow_unknown=allow_unknown)
 
     tokens_per_character = sum(len(window.target) for window in validation) / sum(map(len, texts.validation))

@@ -309,11 +309,9 @@ class Translation(TaskData):
             files = {"train": self._training_files, "valid": self._files(options.valid)}
             files["test"] = further.pop(deciding, self._files(()))
             held_out = [files["valid"], files["test"], *further.values()]
-            held_out_files = {file.path: file for of_part in held_out for file in of_part.files}
-            refuse_repeats(
-                [path for of_part in held_out for path in of_part.paths],
-                lambda path: held_out_files[path].content_sha256,
-            )
+            learned = list(chain.from_iterable(of_part.files for of_part in held_out))
+            contents = {file.path: file.content_sha256 for file in learned}
+            refuse_repeats([file.path for file in learned], contents.__getitem__)
             for part in ("train", "valid") if options.test else ("valid",):
                 # Parts that no test pair comes from may lack the column of tags.
                 if options.tag is not None and files[part].paths and not files[part].has_tags():
