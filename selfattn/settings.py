@@ -321,21 +321,15 @@ class Condition:
 class NoEffectError(SettingError):
     """An option has no effect, since another is given or is missing.
 
-    Args:
+    Attributes:
         name: of the option.
         condition: that is not met.
-
-    Attributes:
-        name: of the option without effect.
-        others: names of the options that decide this.
-        is_exclusive: whether it has no effect because they are given.
     """
 
     def __init__(self, name: str, condition: Condition) -> None:
         super().__init__(f"`{name}` {condition.reason}")
         self.name = name
-        self.others = condition.others
-        self.is_exclusive = condition.is_exclusive
+        self.condition = condition
 
 
 def needs(words: str, holds: Callable[[Any], object], *names: str) -> Condition:

@@ -61,13 +61,13 @@ class OptionFiles:
     def _leave_out(self, error: NoEffectError) -> bool:
         """Leave out the options of files in a conflict with typed ones; say whether there are any."""
         name = option(error.name)
-        others = [option(other) for other in error.others if option(other) in self._origins]
+        others = [option(other) for other in error.condition.others if option(other) in self._origins]
         in_files = [other for other in others if self._origins[other]]
         if self._origins.get(name):
             if len(in_files) == len(others):
                 return False
             in_files = [name]
-        elif not error.is_exclusive:
+        elif not error.condition.is_exclusive:
             return False
         for left_out in in_files:
             source = self._origins[left_out]

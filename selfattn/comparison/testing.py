@@ -26,14 +26,14 @@ from selfattn.evaluation.attention import (
 from selfattn.evaluation.buckets import by_tag
 from selfattn.evaluation.cost import BatchShape, count_flops, peak_memory
 from selfattn.evaluation.gates import TestSet, baseline_gate, model_gates, output_gates, overfitting, unigrams
-from selfattn.evaluation.metrics import make_metric
+from selfattn.evaluation.metrics import make_metric, score_outputs
 from selfattn.results.record import Cost, Gate, HeadScores, ModelAlignment, ShownAttention
 from selfattn.runs.directory import WEIGHTS, RunDirectory
 from selfattn.runs.evaluate import answer, examples_of, uniform_outputs
 from selfattn.runs.heads import layers_with_heads, score_heads
 from selfattn.runs.load import build_model
 from selfattn.runs.run import Run
-from selfattn.runs.task import TaskData, headline, scores
+from selfattn.runs.task import TaskData, headline, metric_names
 from selfattn.tokenizers.protocol import Tokenizer
 from selfattn.training.config import TrainingConfig
 from selfattn.training.loss import batch_loss
@@ -255,7 +255,7 @@ def _result(task: TaskData, tests: TestSet, texts: Sequence[str]) -> RunSummary:
         schema=SCHEMA,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         headline=headline(task),
-        scores=scores(task, texts, tests.pairs),
+        scores=score_outputs(metric_names(task), texts, tests.pairs, task.language),
         decoding={"beam": task.decoding.beam, "length_penalty": task.decoding.length_penalty},
         gates=(),
         cost=Cost(),

@@ -2,8 +2,9 @@
 
 import html
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import get_args
 
@@ -215,11 +216,9 @@ class AttentionView:
         """
         from selfattn.report.pictures import drawn_as
 
-        def draw() -> str:
-            return self.to_svg(layer, head)
-
         path = Path(path)
-        forms = {".svg": draw, ".png": draw, ".html": self.to_html, ".json": self.to_json}
+        draw = partial(self.to_svg, layer, head)
+        forms: dict[str, Callable[[], str]] = {".svg": draw, ".png": draw, ".html": self.to_html, ".json": self.to_json}
         if path.suffix not in forms:
             raise UserError(f"{path}: attention is saved as SVG, PNG, HTML or JSON; choose a name ending in .svg")
         check_ours(path, records=False)

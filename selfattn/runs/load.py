@@ -195,12 +195,11 @@ def average_kept(path: Path, out: Path, *, last: int | None = None) -> list[int]
     freeze(model, config.freeze or ())
     frozen = {name for name, parameter in model.named_parameters() if not parameter.requires_grad}
     put_into(model, mean_of(history, frozen))
-    settings = {"out": out} if last is None else {"out": out, "last": last}
     record = replace(
         directory.record(),
         status="finished",
         created=datetime.now(UTC).isoformat(timespec="seconds"),
-        command=command_line(f"average {shlex.quote(str(path))}", settings),
+        command=command_line(f"average {shlex.quote(str(path))}", {"out": out, "last": last}),
         averaged=tuple(steps),
     )
     with writing(out, "choose another `out`"), new_directory(out) as folder:

@@ -300,10 +300,9 @@ class TaskData:
         task = self
         if files.paths:
             trained = PairFiles.from_settings(own)
-            for name, value, used in (
-                ("columns", files.columns, trained.columns),
-                ("encoding", files.encoding, trained.encoding),
-            ):
+            for name in ("columns", "encoding"):
+                value = getattr(files, name)
+                used = getattr(trained, name)
                 if value not in (None, used):
                     reason = f"the run was trained on this file with {_listed(used)}; leave it out"
                     raise SettingError(f"`{name}` {_listed(value)}: {reason}")
@@ -542,10 +541,3 @@ def headline(task: TaskData) -> Headline:
     from selfattn.evaluation.metrics import make_metric
 
     return make_metric(metric_names(task)[0], task.language).headline
-
-
-def scores(task: TaskData, outputs: Sequence[str], pairs: Sequence[Pair]) -> dict[str, float]:
-    """Score outputs with every metric of the task."""
-    from selfattn.evaluation.metrics import score_outputs
-
-    return score_outputs(metric_names(task), outputs, pairs, task.language)

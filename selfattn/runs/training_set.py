@@ -304,7 +304,7 @@ def _criterion(
         except Exception as error:
             raise UserError(f"metric {name!r}: cannot score {targets[:2]} ({describe_error(error)})") from error
 
-    def measure_first(model: Seq2Seq, processes: Processes, first: int | None) -> Mapping[str, float]:
+    def measure(model: Seq2Seq, loss: float, processes: Processes, first: int | None = None) -> Mapping[str, float]:
         outputs = decode_texts(
             model,
             tokenizer,
@@ -316,11 +316,8 @@ def _criterion(
         )
         return score_outputs(names, [best[0].text for best in outputs], pairs[:first], language)
 
-    def measure(model: Seq2Seq, loss: float, processes: Processes) -> Mapping[str, float]:
-        return measure_first(model, processes, None)
-
     def measure_part(model: Seq2Seq, processes: Processes) -> float:
-        return measure_first(model, processes, CURVE_ITEMS)[names[0]]
+        return measure(model, math.nan, processes, CURVE_ITEMS)[names[0]]
 
     is_higher_better = make_metric(names[0], language).better == "higher"
     return Criterion(measure, names[0], higher_is_better=is_higher_better, part=measure_part)
@@ -366,12 +363,13 @@ def vocabulary_notes(
     sizes = f"{len(tokenizer):,} tokens"
     if tokenizer.source is not tokenizer.target:
         sizes = f"{len(tokenizer.source):,} source and {len(tokenizer.target):,} target tokens"
-    notes = [f"vocabulary: {sizes}, {origin or 'those of the model that the training starts from'}"]
-    parts = {"training": train, "validation": validation}
-    if origin is not None:
-        del parts["training"]
-    elif not allow_unknown:
-        refuse_unknown([pair.target for pair in train], tokenizer.target)
+    parts = {"validation": validation}
+    if origin is None:
+        origin = "those of the model that the training starts from"
+        parts = {"training": train, "validation": validation}
+        if not allow_unknown:
+            refuse_unknown([pair.target for pair in train], tokenizer.target)
+    notes = [f"vocabulary: {sizes}, {origin}"]
     for part, pairs in parts.items():
         notes += unknown_characters(f"{part} sources", [pair.source for pair in pairs], tokenizer.source)
         notes += unknown_characters(f"{part} targets", [pair.target for pair in pairs], tokenizer.target)

@@ -116,16 +116,11 @@ class Dates(TaskData):
 
     def usual_comparison(self) -> dict[str, Any]:
         """Return the default models, target and space of the tuning; the latter comes from a pilot."""
-        if self.options.data:
-            return super().usual_comparison()
-        usual = {
-            "until": UNTIL,
-            "at_most": AT_MOST,
-            "space": SPACE,
-            "first_seed": FIRST_SEED,
-            "test_items": TEST_ITEMS,
-        }
-        return super().usual_comparison() | usual
+        usual = super().usual_comparison()
+        if not self.options.data:
+            usual |= {"until": UNTIL, "at_most": AT_MOST, "space": SPACE, "first_seed": FIRST_SEED}
+            usual["test_items"] = TEST_ITEMS
+        return usual
 
     def test_items(self, quick: bool) -> int | None:
         """Return 1,000 or 5,000 dates; None (the full test part) for files."""

@@ -438,14 +438,12 @@ class Translation(TaskData):
         if self.options.is_mixed:
             name = "weights" if self.options.weights else "temperature"
             raise SettingError(f"`{name}`: is for `selfattn train`, not for comparisons; leave it out")
+        usual = super().usual_comparison()
         if self.options.is_cldr:
-            usual: dict[str, Any] = {"models": ("rnn-attention", "transformer", "transformer-rope")}
-            usual |= {"until": UNTIL, "at_most": AT_MOST, "space": SPACE, "first_seed": FIRST_SEED}
-            return super().usual_comparison() | usual
-        of_sentences: dict[str, Any] = {"models": ("luong-bidirectional", "transformer")}
-        if self._is_small:
-            of_sentences["space"] = SMALL_SPACE
-        return super().usual_comparison() | of_sentences
+            usual["models"] = ("rnn-attention", "transformer", "transformer-rope")
+            return usual | {"until": UNTIL, "at_most": AT_MOST, "space": SPACE, "first_seed": FIRST_SEED}
+        usual["models"] = ("luong-bidirectional", "transformer")
+        return usual | ({"space": SMALL_SPACE} if self._is_small else {})
 
     def test_items(self, quick: bool) -> int | None:
         """Return the default number of phrases; None (the full test part) for a corpus."""
