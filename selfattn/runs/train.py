@@ -245,8 +245,14 @@ def train(
     # trial of the plugins
     if not options.resume and process_count() == 1 and used_plugins(task.name, data.metrics, model):
         brief = replace(config, training=replace(recipe, epochs=1, max_steps=2, warmup_steps=None, average_last=1))
-        with rehearsal() as folder:
-            fit(brief, data, folder / "run", command="", device=options.device, start=start.run, prepare=prepare)
+        try:
+            with rehearsal() as folder:
+                fit(brief, data, folder / "run", command="", device=options.device, start=start.run, prepare=prepare)
+        except UserError:
+            raise
+        except Exception as error:  # of a part; one line says where
+            place = extract_tb(error.__traceback__)[-1]
+            raise UserError(f"{place.filename}:{place.lineno}: {describe_error(error)}") from error
     command = command_line(f"train {task.name}", chosen | task.changed_options())
     # the run
     with first_interrupt(stop.request):
@@ -267,20 +273,10 @@ def train(
 
 @contextmanager
 def rehearsal() -> Iterator[Path]:
-    """Say that plugins are tried, and be silent inside a ``with`` block; its folder is thrown away.
-
-    Raises:
-        UserError: a part has failed; one line says where.
-    """
+    """Say that plugins are tried, and be silent inside a ``with`` block; its folder is thrown away."""
     say("plugins: all parts are tried on two batches first")
-    try:
-        with training_lock("plugins"), TemporaryDirectory() as folder, redirect_stderr(StringIO()):
-            yield Path(folder)
-    except UserError:
-        raise
-    except Exception as error:
-        place = extract_tb(error.__traceback__)[-1]
-        raise UserError(f"{place.filename}:{place.lineno}: {describe_error(error)}") from error
+    with training_lock("plugins"), TemporaryDirectory() as folder, redirect_stderr(StringIO()):
+        yield Path(folder)
 
 
 def _model_of(options: TrainOptions, task: TaskData, start: "Run | None") -> tuple[str, ModelConfig]:
