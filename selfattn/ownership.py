@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from selfattn.codec import has_checksum, parse, write
 from selfattn.errors import UserError
-from selfattn.files import ASIDE, LOCK, in_use, names_in, open_regular
+from selfattn.files import ASIDE, LOCK, in_use, names_in, open_regular, writing
 
 MARKDOWN_MARK = "\n<!-- selfattn -->\n"  # at the end
 PDF_MARK = b"%selfattn\n"  # at the end, a comment there
@@ -138,31 +138,33 @@ def check_ours(path: Path, *starts: bytes, records: bool = True) -> None:
 
 
 @contextmanager
-def new_directory(out: Path) -> Iterator[Path]:
+def new_directory(out: Path, advice: str = "choose another `out`") -> Iterator[Path]:
     """Give a directory to write into, and put it in place of ``out`` when the ``with`` block ends without an error.
 
     A process that is killed leaves what :func:`remove_remains` removes.
 
     Args:
         out: must not exist, or be empty; a link to an empty directory stays a link.
+        advice: what the user should do where it cannot be written.
 
     Raises:
-        OSError: it cannot be written.
-        UserError: see :func:`selfattn.files.in_use`.
+        UserError: it cannot be written; see also :func:`selfattn.files.in_use`.
     """
+    place = out
     out = Path(os.path.realpath(out))  # which, unlike `Path.resolve`, leaves links that lead in a circle to be refused
-    out.parent.mkdir(parents=True, exist_ok=True)
-    with (
-        tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.", suffix=ASIDE) as aside,
-        in_use(Path(aside)),
-    ):
-        write(Path(aside, _PART), {"part_of": out.name}, checksum=True)
-        folder = Path(aside, out.name)
-        folder.mkdir()
-        yield folder
-        if out.exists():
-            out.rmdir()
-        folder.rename(out)
+    with writing(place, advice):
+        out.parent.mkdir(parents=True, exist_ok=True)
+        with (
+            tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.", suffix=ASIDE) as aside,
+            in_use(Path(aside)),
+        ):
+            write(Path(aside, _PART), {"part_of": out.name}, checksum=True)
+            folder = Path(aside, out.name)
+            folder.mkdir()
+            yield folder
+            if out.exists():
+                out.rmdir()
+            folder.rename(out)
 
 
 def remove_remains(out: Path) -> None:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from selfattn.cli.options import Files, Names
 from selfattn.errors import UserError, say
-from selfattn.files import writing
 from selfattn.ownership import new_directory, remove_remains
 from selfattn.tokenizers.load import SUBWORDS, SeparateTokenizer, TokenizerKind, open_tokenizer, train_tokenizer
 from selfattn.tokenizers.protocol import Tokenizer, describe
@@ -53,7 +52,7 @@ def train(
         raise UserError("--separate: nothing says which texts are sources; give files of pairs, or two text files")
     sides = (train_tokenizer(kind, texts, vocab_size) for texts in (sources, targets))
     tokenizer = SeparateTokenizer(*sides) if separate else train_tokenizer(kind, [*sources, *targets], vocab_size)
-    with writing(out, "choose another --out"), new_directory(out) as folder:
+    with new_directory(out) as folder:
         tokenizer.save(folder)
     return _described(tokenizer, sources, targets)
 

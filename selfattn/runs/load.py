@@ -12,7 +12,6 @@ import torch
 
 from selfattn.decoding.options import OwnSearch
 from selfattn.errors import SettingError, UserError
-from selfattn.files import writing
 from selfattn.layers.init import without_memory
 from selfattn.models.build import Ensemble, EnsembleConfig, build, count_parameters
 from selfattn.models.config import ModelConfig
@@ -202,7 +201,7 @@ def average_kept(path: Path, out: Path, *, last: int | None = None) -> list[int]
         command=command_line(f"average {shlex.quote(str(path))}", {"out": out, "last": last}),
         averaged=tuple(steps),
     )
-    with writing(out, "choose another `out`"), new_directory(out) as folder:
+    with new_directory(out) as folder:
         averaged = RunDirectory(folder)
         directory.copy(folder, f"{TOKENIZER}/*", CONFIG)
         averaged.write_record(record)

@@ -13,7 +13,7 @@ from selfattn.data.pairs import Pair, clean_text, encode_pairs
 from selfattn.decoding.scoring import TargetScore, TextScore, score_each_text, score_examples
 from selfattn.errors import SettingError, UserError, say
 from selfattn.evaluation.links import Link
-from selfattn.files import names_in, writing
+from selfattn.files import names_in
 from selfattn.models.build import EnsembleConfig
 from selfattn.models.inside import Edit, Trace, edited, edits_of, trace_model
 from selfattn.models.protocol import Seq2Seq
@@ -323,7 +323,7 @@ def export(
         raise UserError("export: an ensemble; export one of its runs")
     remove_remains(out)
     check_is_free(out, resumes=False)
-    with writing(out, advice), new_directory(out) as folder:
+    with new_directory(out, advice) as folder:
         if to == "onnx":
             from selfattn.exports.onnx import to_onnx
 

@@ -406,11 +406,7 @@ def task_of_run(config: RunConfig, where: str) -> TaskData:
     Raises:
         UserError: they are not options of this task.
     """
-    kind: type[TaskData] = TASKS[config.task]
-    try:
-        task = kind(**config.task_options)
-    except (UserError, TypeError) as error:
-        raise UserError(f"{where}: task_options: {error}; restore the file or train again") from error
+    task = _made_again(config.task, config.task_options, f"{where}: task_options")
     task.trained_on = config.data
     return task
 
@@ -426,11 +422,15 @@ def task_of_settings(name: str, settings: Mapping[str, Any], where: str) -> Task
     Raises:
         UserError: they are not settings of this task.
     """
+    return _made_again(name, options_of_data(settings, where), f"{where}: data")
+
+
+def _made_again(name: str, options: Mapping[str, Any], where: str) -> TaskData:
     kind: type[TaskData] = TASKS[name]
     try:
-        return kind(**options_of_data(settings, where))
-    except SettingError as error:
-        raise UserError(f"{where}: data: {error}; restore the file or train again") from error
+        return kind(**options)
+    except (UserError, TypeError) as error:
+        raise UserError(f"{where}: {error}; restore the file or train again") from error
 
 
 @dataclass(frozen=True)
