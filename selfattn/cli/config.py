@@ -5,9 +5,9 @@ import re
 import shlex
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from functools import partial, reduce
+from functools import reduce
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from cyclopts import App, MissingArgumentError
 from cyclopts.config import Dict
@@ -19,7 +19,6 @@ from selfattn.processes import is_main_process
 from selfattn.registry import TASKS
 from selfattn.settings import Condition, NoEffectError, check_conditions, command_line, divide, shown
 
-T = TypeVar("T")
 MakeCommands = Callable[[Sequence[str]], App]
 _LARGEST = 1 << 20  # bytes of a file of options
 _ADVICE = "name a run, or a TOML file"
@@ -49,17 +48,12 @@ class OptionFiles:
                 if argument.has_tokens:
                     self._origins.setdefault(argument.name, source)
 
-    def call(self, command: Callable[[], T]) -> T:
-        """Call a command, again without the options of files that have no effect beside typed ones."""
-        while True:
-            try:
-                return command()
-            except NoEffectError as error:
-                if not self._leave_out(error):
-                    raise
+    def leave_out(self, error: NoEffectError) -> bool:
+        """Leave out the options of files in a conflict with typed ones.
 
-    def _leave_out(self, error: NoEffectError) -> bool:
-        """Leave out the options of files in a conflict with typed ones; say whether there are any."""
+        Returns:
+            Whether there are any, so that the command can be called again.
+        """
         name = option(error.name)
         others = [option(other) for other in error.condition.others if option(other) in self._origins]
         in_files = [other for other in others if self._origins[other]]
@@ -142,12 +136,14 @@ def read_recipe(
         commands = make_commands(words)
         files = OptionFiles([(f"{path}: tasks.{name}", values)])
         commands.config = [files]
-        try:
-            settings[name] = files.call(partial(_checked_settings, commands, words))
-        except UserError as error:
-            message = error.as_options()
-            place = "" if files.is_typed(message) else f"{where}: tasks.{name}: "
-            raise UserError(f"{place}{message}") from None
+        while name not in settings:
+            try:
+                settings[name] = _checked_settings(commands, words)
+            except UserError as error:
+                if not (isinstance(error, NoEffectError) and files.leave_out(error)):
+                    message = error.as_options()
+                    place = "" if files.is_typed(message) else f"{where}: tasks.{name}: "
+                    raise UserError(f"{place}{message}") from None
     return task, settings
 
 

@@ -8,7 +8,7 @@ import errno
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from io import TextIOWrapper
@@ -22,6 +22,7 @@ from selfattn.cli.options import LISTS, BasicHelp, make_app
 from selfattn.errors import UserError, as_options, begin_command_line, say, visible
 from selfattn.files import writing
 from selfattn.registry import TASKS, load_installed, load_plugin
+from selfattn.settings import NoEffectError
 
 _NO_MEMORY = ("out of memory", "not enough memory", "can't allocate memory", "storage size calculation overflowed")
 BAD_INPUT = 2
@@ -133,10 +134,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
         files = OptionFiles(read_config(config, rest[:2]) for config in configs)
         commands.config = [files]
         written = anywhere["--write-config"]
-        call: Callable[[], Any] = partial(commands, rest)
-        if written:
-            call = partial(write_config, Path(written[-1]), commands, rest)
-        result = files.call(call)
+        call = partial(write_config, Path(written[-1]), commands, rest) if written else partial(commands, rest)
+        while True:
+            try:
+                result = call()
+                break
+            except NoEffectError as error:
+                if not files.leave_out(error):
+                    raise
         if result is not None:
             _print(result)
         _flush()  # a broken pipe can still be caught here
