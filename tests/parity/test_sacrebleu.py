@@ -121,6 +121,20 @@ def test_scores_are_those_of_sacrebleu(texts):
         assert metric.signature == str(theirs.get_signature())
 
 
+@pytest.mark.parametrize("metric", [Bleu("de"), LowercasedBleu("de"), Chrf(), Ter()])
+def test_sums_over_any_choice_of_sentences_give_its_score(metric):
+    """What is drawn again and again by a bootstrap: many corpora at once, each as if it were scored alone."""
+    references = corpus(0)
+    hypotheses = noisy(references, 0.3)
+    statistics = metric.counts(hypotheses, references)
+    places = np.random.default_rng(0).integers(len(references), size=(17, 23))
+    scores = metric.score(statistics[places].sum(axis=1))
+    for row, score in zip(places, scores, strict=True):
+        chosen = (metric.prepare([texts[place] for place in row]) for texts in (hypotheses, references))
+        alone = metric.sacrebleu.corpus_score(next(chosen), [*chosen])
+        assert score == pytest.approx(alone.score, rel=1e-12)
+
+
 @given(pairs)
 def test_old_bleu_is_unsmoothed_bleu_of_lowercased_moses_tokens(texts):
     hypotheses, references = [moses_tokens(side, language="de") for side in zip(*texts, strict=True)]
