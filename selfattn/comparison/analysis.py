@@ -3,9 +3,10 @@
 import math
 import statistics
 from collections import Counter
-from collections.abc import Container, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
+from typing import Any
 
 from selfattn.comparison.tested import RunOutputs, RunTable, by_model
 from selfattn.data.pairs import Pair
@@ -39,13 +40,8 @@ _UNSEEN = "never shown in training"
 TOGETHER = "all intervals of this table hold together (Bonferroni)"
 FURTHER = "a further test set, beside the one that decides; all intervals of this table hold together (Bonferroni)"
 ALL = "all items"
-OutputsByModel = Mapping[str, Sequence[Sequence[str]]]
-"""For each model the outputs of each of its runs."""
-
-
-def outputs_by_model(models: Mapping[str, Sequence[RunOutputs]]) -> dict[str, list[list[str]]]:
-    """Return the outputs of the runs of each model."""
-    return by_model(models, lambda run: run.texts)
+Runs = Mapping[str, Sequence[RunOutputs]]
+"""The runs of each model."""
 
 
 @dataclass(frozen=True)
@@ -68,29 +64,27 @@ class Analysis:
         """Return the metrics beside the one that decides: two scores that agree are worth more than one."""
         return [make_metric(name, self.task.language) for name in self.metric.beside]
 
-    def labels(self, pairs: Sequence[Pair]) -> list[Hashable]:
-        """Return a label for each test item, shared by those that depend on one another."""
-        return [self.task.repeats(pair) for pair in pairs]
+    def scores(self, runs: Runs, metric: Metric | None = None) -> ItemScores:
+        """Score every run on its test items, by the metric that decides or another one."""
+        metric = metric or self.metric
+        pairs = _pairs(runs)
+        labels = [self.task.repeats(pair) for pair in pairs]
+        return ItemScores(
+            metric, metric.count_runs(_texts(runs), pairs), labels, by_tag(pairs), self.tunings, self.failed
+        )
 
-    def scores(self, outputs: OutputsByModel, pairs: Sequence[Pair], metric: Metric) -> ItemScores:
-        """Score every run on test items by a metric."""
-        counts = metric.count_runs(outputs, pairs)
-        return ItemScores(metric, counts, self.labels(pairs), by_tag(pairs), self.tunings, self.failed)
-
-    def further(self, name: str, runs: Mapping[str, Sequence[RunOutputs]]) -> list[BucketGroup]:
+    def further(self, name: str, runs: Runs) -> list[BucketGroup]:
         """Score a further test set: all of it with tests of pairs of models, and its tags; a table for each metric.
 
         Args:
             name: of the set.
             runs: of each model, with answers to the set.
         """
-        pairs = next(iter(runs.values()))[0].pairs
-        outputs = outputs_by_model(runs)
         tables = []
         for metric in (self.metric, *self.metrics_beside()):
-            scores = self.scores(outputs, pairs, metric)
+            scores = self.scores(runs, metric)
             compared = scores.runs().comparison()
-            complete = Bucket(ALL, len(pairs), compared.estimates, compared.pairs)
+            complete = Bucket(ALL, scores.items, compared.estimates, compared.pairs)
             tables.append(scores.table(name, (complete, *scores.by_tag()), FURTHER))
         return tables
 
@@ -107,6 +101,7 @@ def measure_scores(
         primary: the two models that the comparison is about, named beforehand; default all pairs are corrected.
     """
     first: ItemScores | None = None
+    metrics: list[Metric] = []
     estimates: dict[str, dict[str, Estimate]] = {}
     tests: list[PairTest] = []
     for table in tables:
@@ -115,6 +110,7 @@ def measure_scores(
         for name, estimate in compared.estimates.items():
             of_metric = estimate if first is None else Estimate(estimate.mean, runs=estimate.runs)
             estimates.setdefault(name, {})[table.metric.name] = of_metric
+        metrics.append(table.metric)
         first = first or table
     assert first is not None
     metric = first.metric
@@ -126,37 +122,41 @@ def measure_scores(
         test_items=first.items,
         models=tuple(replace(model, metrics=estimates[model.name]) for model in record.models),
         headline=metric.headline,
+        **_described(metrics),
         interval=IntervalMethod(LEVEL, "closed form" if metric.is_mean else "bootstrap", over, repeated),
         pairs=tuple(tests),
         buckets=(parts,) if parts.buckets else (),
     )
 
 
-def measure(record: Record, task: TaskData, outputs: RunTable[RunOutputs], further: Container[str] = ()) -> Record:
+def measure(
+    record: Record,
+    task: TaskData,
+    outputs: RunTable[RunOutputs],
+    metrics: Sequence[Metric],
+    further: Container[str] = (),
+) -> Record:
     """Return a record with every figure that follows from the outputs; all others stay as they are.
 
     Args:
-        record: of the comparison, with its models, metrics (`units`) and budgets.
+        record: of the comparison, with its models and budgets.
         task: says which test items depend on one another, and what their tags are.
         outputs: of all runs; those of the largest budget decide.
+        metrics: to score them by; the first decides.
         further: names of probes that are further test sets.
     """
-    metrics = {name: make_metric(name, task.language) for name in record.units}
-    metric = metrics[record.headline.metric]
+    metric, *other_metrics = metrics
     models = outputs.main
     pairs = outputs.first.pairs
-    texts = outputs_by_model(models)
     primary = planned_pair(record) if record.seal else task.subject().pair_among(list(models))
     failed = by_model(models, lambda run: _failed(run, metric, task))
     analysis = Analysis(metric, task, _tunings(record), failed)
-    decides = analysis.scores(texts, pairs, metric)
+    decides = analysis.scores(models)
     beside = analysis.metrics_beside() if record.target is None else ()
-    tables = chain([decides], (analysis.scores(texts, pairs, further_metric) for further_metric in beside))
+    tables = chain([decides], (analysis.scores(models, further_metric) for further_metric in beside))
     record = measure_scores(record, tables, task.tag_name, primary)
     tests = record.pairs if record.target is None else ()  # runs that end at one score have no better one
-    tests = tuple(replace(test, identical=_are_identical(texts[test.first], texts[test.second])) for test in tests)
-
-    other_metrics = [other for other in metrics.values() if other is not metric]
+    tests = tuple(replace(test, identical=_are_identical(models[test.first], models[test.second])) for test in tests)
     measured = []
     for model in record.models:
         runs = models[model.name]
@@ -172,8 +172,7 @@ def measure(record: Record, task: TaskData, outputs: RunTable[RunOutputs], furth
     return replace(
         record,
         models=tuple(measured),
-        units={name: measured_by.unit for name, measured_by in metrics.items()},
-        signatures={name: metrics[name].signature for name in record.signatures if name in metrics},
+        **_described(metrics),
         pairs=tests,
         buckets=(*record.buckets, *_buckets(models, analysis, decides, further)),
         differences=_differences(models, pairs) if task.takes_pairs else (),
@@ -181,9 +180,20 @@ def measure(record: Record, task: TaskData, outputs: RunTable[RunOutputs], furth
     )
 
 
-def signatures_beside(metrics: Sequence[Metric]) -> dict[str, str]:
-    """Return how the metrics after the first, which decides, are computed, by name, where something is left open."""
-    return {metric.name: metric.signature for metric in metrics[1:] if metric.signature}
+def _described(metrics: Sequence[Metric]) -> dict[str, Any]:
+    """Return the units of metrics, and how those after the first, which decides, are computed: fields of a record."""
+    units = {metric.name: metric.unit for metric in metrics}
+    return {"units": units, "signatures": {metric.name: metric.signature for metric in metrics[1:] if metric.signature}}
+
+
+def _pairs(runs: Runs) -> list[Pair]:
+    """Return the test items, which are the same for all runs."""
+    return next(iter(runs.values()))[0].pairs
+
+
+def _texts(runs: Runs) -> dict[str, list[list[str]]]:
+    """Return the outputs of the runs of each model."""
+    return by_model(runs, lambda run: run.texts)
 
 
 def _tunings(record: Record) -> Tunings | None:
@@ -202,9 +212,9 @@ def _tunings(record: Record) -> Tunings | None:
     return {model.name: model.tunings for model in record.models}
 
 
-def _are_identical(first: Sequence[Sequence[str]], second: Sequence[Sequence[str]]) -> bool:
+def _are_identical(first: Sequence[RunOutputs], second: Sequence[RunOutputs]) -> bool:
     """Whether the runs of two models wrote the same, in whatever order of seeds."""
-    return sorted(map(tuple, first)) == sorted(map(tuple, second))
+    return sorted(run.texts for run in first) == sorted(run.texts for run in second)
 
 
 def _failed(run: RunOutputs, metric: Metric, task: TaskData) -> bool:
@@ -231,15 +241,12 @@ def _failed(run: RunOutputs, metric: Metric, task: TaskData) -> bool:
 def _with_quality(budgets: Budgets, outputs: RunTable[RunOutputs], analysis: Analysis) -> Budgets:
     """Estimate every budget's trainings, and the difference of the primary pair over budgets."""
     metric = analysis.metric
-    pairs = outputs.first.pairs
-    scores: dict[float, ItemScores] = {}
-    for cell in budgets.cells:
-        scores[cell.budget] = analysis.scores(outputs_by_model(outputs.at(cell.budget)), pairs, metric)
+    scores = {cell.budget: analysis.scores(outputs.at(cell.budget)) for cell in budgets.cells}
     differences: Sequence[BudgetDifference] = ()
     if budgets.pair:
         counts = {budget: table.counts for budget, table in scores.items()}
-        labels = analysis.labels(pairs)
-        differences = budget_differences(counts, metric, budgets.pair, clusters=labels, tunings=analysis.tunings)
+        clusters = scores[budgets.cells[0].budget].clusters
+        differences = budget_differences(counts, metric, budgets.pair, clusters=clusters, tunings=analysis.tunings)
     by_budget = {difference.budget: difference for difference in differences}
     cells = []
     for cell in budgets.cells:
@@ -252,7 +259,7 @@ def _with_quality(budgets: Budgets, outputs: RunTable[RunOutputs], analysis: Ana
     return replace(budgets, cells=tuple(cells), crossing=crossing)
 
 
-def _differences(models: Mapping[str, Sequence[RunOutputs]], pairs: Sequence[Pair]) -> tuple[Difference, ...]:
+def _differences(models: Runs, pairs: Sequence[Pair]) -> tuple[Difference, ...]:
     """Choose test pairs on which models disagree: some of every pattern of right and wrong, rare patterns first."""
     outputs = {name: next(run for run in runs if not run.failed).texts for name, runs in models.items()}
     patterns: dict[tuple[bool, ...], list[int]] = {}
@@ -272,21 +279,17 @@ def _differences(models: Mapping[str, Sequence[RunOutputs]], pairs: Sequence[Pai
     return tuple(differences)
 
 
-def _buckets(
-    models: Mapping[str, Sequence[RunOutputs]], analysis: Analysis, scores: ItemScores, further: Container[str]
-) -> tuple[BucketGroup, ...]:
+def _buckets(models: Runs, analysis: Analysis, scores: ItemScores, further: Container[str]) -> tuple[BucketGroup, ...]:
     """Divide the test by length, field, rare words and probe, and measure every model on every part."""
-    task = analysis.task
     first = next(iter(models.values()))[0]
     pairs = first.pairs
-    outputs = outputs_by_model(models)
-    labels = analysis.labels(pairs)
-    fields = score_fields(outputs, pairs, labels, analysis.tunings) if any(pair.spans for pair in pairs) else []
+    outputs = _texts(models)
+    dependent = scores.clusters, scores.tunings
+    fields = score_fields(outputs, pairs, *dependent) if any(pair.spans for pair in pairs) else []
     often = sorted(fields, key=lambda part: -part.items)[:_MOST_FIELDS]
     rare: tuple[Bucket, ...] = ()
-    if first.words and task.has_words:
-        targets = [pair.target for pair in pairs]
-        rare = score_rare_words(outputs, targets, first.words, labels, analysis.tunings)
+    if first.words and analysis.task.has_words:
+        rare = score_rare_words(outputs, [pair.target for pair in pairs], first.words, *dependent)
     side = "source" if any(pair.source for pair in pairs) else "target"
     unit, cut = ("characters", list) if analysis.metric.is_mean else ("words", str.split)
     lengths = by_length([getattr(pair, side) for pair in pairs], words=cut)
@@ -300,10 +303,9 @@ def _buckets(
         probed = {model: [replace(run, answers=run.probes[name]) for run in runs] for model, runs in models.items()}
         if name in further:
             groups += analysis.further(name, probed)
-            continue
-        pairs = next(iter(probed.values()))[0].pairs
-        of_probe = analysis.scores(outputs_by_model(probed), pairs, analysis.metric)
-        groups.append(of_probe.table(name, of_probe.parts({name: range(len(pairs))}), _UNSEEN))
+        else:
+            of_probe = analysis.scores(probed)
+            groups.append(of_probe.table(name, of_probe.parts({name: range(of_probe.items)}), _UNSEEN))
     return tuple(part for part in groups if part.buckets)
 
 

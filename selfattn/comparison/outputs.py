@@ -249,10 +249,10 @@ class Judged(Plain):
         given = {name: value for name, value in settings.items() if value is not None}
         runs = {name: [run.label for run in runs] for name, runs in self.systems.items()}
         made = {name: getattr(self, name) for name in ("command", "created", "environment", "margin")}
-        frame = external_record(KIND, runs, metrics, given, **made)
+        frame = external_record(KIND, runs, given, **made)
         task = JudgedOutputs(first.language, first.name)
         outputs = self.table()
-        record = measure(frame, task, outputs)
+        record = measure(frame, task, outputs, metrics)
         words, ngrams = word_analyses(task, outputs, [task.repeats(pair) for pair in outputs.first.pairs])
         return replace(record, buckets=(*record.buckets, words), ngrams=ngrams)
 

@@ -16,6 +16,7 @@ from selfattn.comparison.report import PACKED, check_report_place, unpack
 from selfattn.comparison.tested import RunOnDisk, RunOutputs, RunTable, by_model, read_runs
 from selfattn.errors import UserError
 from selfattn.evaluation.gates import output_gates
+from selfattn.evaluation.metrics import make_metric
 from selfattn.experiments.plan import PLAN
 from selfattn.files import make_directory
 from selfattn.report.sections.models import DEMO
@@ -119,7 +120,9 @@ class Carried(Plain):
         if seal is None or not seal.is_true or encode(seal.decides.get("test")) != pairs_digest(outputs.first.pairs):
             raise UserError(f"{CARRIED}: has other test items than the sealed plan; {_ADVICE}")
         task = task_of_settings(self.frame.task, self.data, "results.json")
-        return measure(self.frame, task, outputs, self.data.get("further_tests", ()))
+        names = dict.fromkeys((self.frame.headline.metric, *self.frame.units))
+        metrics = [make_metric(name, task.language) for name in names]
+        return measure(self.frame, task, outputs, metrics, self.data.get("further_tests", ()))
 
 
 def read_carried(folder: Path) -> Carried | None:

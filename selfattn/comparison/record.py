@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from selfattn.codec import encode, flat
-from selfattn.comparison.analysis import measure, signatures_beside
+from selfattn.comparison.analysis import measure
 from selfattn.comparison.check import check_plan, make_gates
 from selfattn.comparison.costs import ModelTimes, read_costs, step_key
 from selfattn.comparison.plan import ComparisonPlan, PlannedModel, tuned_settings
@@ -74,7 +74,8 @@ def make_record(
         if setting not in tuned and all(other.get(setting) == value for other in trainings):
             shared[setting] = value
     task = task_of_run(first.config, str(first.path))
-    metrics = {name: make_metric(name, task.language) for name in (plan.headline.metric, *first.result.scores)}
+    names = dict.fromkeys((plan.headline.metric, *first.result.scores))
+    metrics = [make_metric(name, task.language) for name in names]
     data = {name: value for name, value in first.config.data.items() if name not in NOT_DATA}
     times = read_costs(comparison)
     planned = {
@@ -95,20 +96,18 @@ def make_record(
         settings=settings | {name: value for name, value in planned.items() if value},
         test_items=len(pairs),
         models=tuple(described),
-        headline=plan.headline,
         gates=make_gates(trained, plan),
         matching=plan.matching,
         attention=Attention(_examples(firsts, pairs)),
         subject=task.subject(),
-        units={name: metric.unit for name, metric in metrics.items()},
-        signatures=signatures_beside(list(metrics.values())),
         budgets=_budgets(trained, plan) if len(plan.budgets) > 1 else None,
         margin=plan.margin,
         tuning=Tuning(plan.tuning_trials, plan.tunings, plan.tuning_seed, space_texts(plan)) if plan.space else None,
         plan=check_plan(comparison, plan, trained),
         target=_target(trained, plan, plan.until) if plan.until is not None else None,
     )
-    return measure(record, task, outputs or outputs_of(trained), first.config.data.get("further_tests", ()))
+    further = first.config.data.get("further_tests", ())
+    return measure(record, task, outputs or outputs_of(trained), metrics, further)
 
 
 def _target(trained: RunTable[RunOnDisk], plan: ComparisonPlan, share: float) -> Target:

@@ -15,14 +15,12 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from selfattn import __version__
-from selfattn.comparison.analysis import signatures_beside
 from selfattn.comparison.costs import COSTS
 from selfattn.comparison.plan import ComparisonPlan, planned_trials, read_plan
 from selfattn.comparison.record import make_record, outputs_of
 from selfattn.comparison.tested import ANSWERS, RESULT, RunOutputs, RunTable, read_runs
 from selfattn.demo.page import EXAMPLES, write_best
 from selfattn.errors import SettingError, UserError
-from selfattn.evaluation.metrics import Metric
 from selfattn.experiments.plan import PLAN
 from selfattn.files import make_directory, read_bytes, write_bytes, writing
 from selfattn.ownership import check_ours
@@ -91,14 +89,13 @@ def made_now(command: str) -> dict[str, Any]:
 
 
 def external_record(
-    task: str, runs: Mapping[str, Sequence[str]], metrics: Sequence[Metric], settings: Mapping[str, object], **made: Any
+    task: str, runs: Mapping[str, Sequence[str]], settings: Mapping[str, object], **made: Any
 ) -> Record:
     """Return the record of systems that were trained elsewhere, without what is measured; their runs count from 1.
 
     Args:
         task: name of what is judged.
         runs: names of the runs of each system.
-        metrics: the first decides.
         settings: of the comparison.
         made: see :func:`made_now`, and further fields of the record.
     """
@@ -112,9 +109,6 @@ def external_record(
         settings=settings,
         test_items=1,
         models=tuple(models),
-        headline=metrics[0].headline,
-        units={metric.name: metric.unit for metric in metrics},
-        signatures=signatures_beside(metrics),
         trained=False,
         **made,
     )

@@ -20,7 +20,7 @@ from selfattn.comparison.tested import ANSWERS, RESULT, RunOnDisk, is_tested
 from selfattn.comparison.testing import RunTest, count_failed
 from selfattn.errors import DivergedError, UserError, number_of, say
 from selfattn.evaluation.gates import TestSet
-from selfattn.experiments.plan import UNSEALED, Rank, search
+from selfattn.experiments.plan import UNSEALED
 from selfattn.experiments.progress import Logs, Reporter
 from selfattn.experiments.queue import Runner, Workers, run_all
 from selfattn.files import in_use
@@ -214,17 +214,14 @@ def space_texts(plan: ComparisonPlan) -> dict[str, dict[str, str]]:
     return {name: {axis.name: str(axis).partition("=")[2] for axis in axes} for name, axes in axes_by_model.items()}
 
 
-def pick_best(
-    plan: ComparisonPlan, comparison: Path, run: Callable[[Sequence[Training | Race]], None] | None = None
-) -> dict[str, tuple[TuningTrial, ...]]:
+def pick_best(plan: ComparisonPlan, comparison: Path) -> dict[str, tuple[TuningTrial, ...]]:
     """Choose the best settings of every tuning by the validation metric; ties go to the lower validation loss.
 
     A trial that diverged is worse than all others.
 
     Args:
         plan: of the comparison.
-        comparison: its directory.
-        run: runs the trials; default None: they are on disk already.
+        comparison: its directory, with all trials.
 
     Returns:
         The trials of each model as read from disk, the largest budget first; those that were chosen are marked.
@@ -232,24 +229,11 @@ def pick_best(
     Raises:
         UserError: a trial is missing or broken.
     """
-    planned = planned_trials(plan)
-    results: dict[TuningKey, list[TuningTrial]] = {}
-
-    def measure(tried: Mapping[TuningKey, Sequence[Training]]) -> dict[TuningKey, list[Rank]]:
-        if run is not None:
-            all_trials = chain.from_iterable(tried.values())
-            in_order = sorted(all_trials, key=lambda trial: trial.seed)  # a worker keeps the data of the last seed
-            run(in_order if plan.until is None else _races(tried))
-        for arm, trials in tried.items():
-            results[arm] = [_read(plan, comparison, arm, trial) for trial in trials]
-        return {arm: [_rank(plan, result) for result in results[arm]] for arm in tried}
-
-    _, best = search(planned, measure)
     chosen: dict[str, tuple[TuningTrial, ...]] = dict.fromkeys(plan.models, ())
-    for arm in sorted(results, key=lambda arm: -arm[0]):
-        name = arm[1]
-        best_number = planned[arm].index(best[arm])
-        chosen[name] += tuple(replace(result, chosen=k == best_number) for k, result in enumerate(results[arm]))
+    for key, trials in sorted(planned_trials(plan).items(), key=lambda item: -item[0][0]):
+        results = [_read(plan, comparison, key, trial) for trial in trials]
+        best = min(results, key=lambda result: _rank(plan, result))
+        chosen[key[1]] += tuple(replace(result, chosen=result is best) for result in results)
     return chosen
 
 
@@ -285,7 +269,7 @@ def _read(plan: ComparisonPlan, comparison: Path, arm: TuningKey, trial: Trainin
     )
 
 
-def _rank(plan: ComparisonPlan, trial: TuningTrial) -> Rank:
+def _rank(plan: ComparisonPlan, trial: TuningTrial) -> tuple[float, float]:
     """Return the trial's rank, lower is better: what it read until the target; the metric, then the loss."""
     if trial.valid is None:
         return math.inf, math.inf
@@ -313,4 +297,10 @@ def digest_of_trials(plan: ComparisonPlan, comparison: Path) -> str:
 
 def tune(plan: ComparisonPlan, comparison: Path, run: Callable[[Sequence[Training | Race]], None]) -> ComparisonPlan:
     """Run the trials of every tuning, and return the plan with their results and the choice."""
-    return replace(plan, trials=pick_best(plan, comparison, run), tuned=True)
+    planned = planned_trials(plan)
+    if plan.until is None:
+        in_order: list[Training] = sorted(chain.from_iterable(planned.values()), key=lambda trial: trial.seed)
+        run(in_order)  # a worker keeps the data of the last seed
+    else:
+        run(_races(planned))
+    return replace(plan, trials=pick_best(plan, comparison), tuned=True)
