@@ -17,11 +17,11 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from selfattn.comparison.packed import read_carried
 from selfattn.comparison.plan import read_plan
 from selfattn.comparison.record import outputs_of
 from selfattn.comparison.report import unpack
 from selfattn.comparison.tested import read_runs
+from selfattn.comparison.verify import read_carried
 from selfattn.evaluation.metrics import Metric, make_metric
 from selfattn.evaluation.significance import score_counts
 

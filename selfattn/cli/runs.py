@@ -37,8 +37,8 @@ def report(
         figures: Directory for every chart as SVG, PNG and PDF.
         tables: Directory for every table as CSV.
     """
-    from selfattn.comparison.packed import is_external, rewrite_external
     from selfattn.comparison.report import write_comparison
+    from selfattn.comparison.verify import is_external, rewrite_external
     from selfattn.report.text import print_summary
     from selfattn.report.write import write_figures, write_tables
 

@@ -16,16 +16,8 @@ from selfattn.evaluation.design import budget_differences, locate
 from selfattn.evaluation.metrics import Metric, WordRecall, make_metric
 from selfattn.evaluation.significance import Tunings
 from selfattn.evaluation.variances import LEVEL
+from selfattn.results import quality
 from selfattn.results.plan import Budgets
-from selfattn.results.quality import (
-    MIN_SEEDS,
-    Bucket,
-    BucketGroup,
-    BudgetDifference,
-    Estimate,
-    IntervalMethod,
-    PairTest,
-)
 from selfattn.results.record import Difference, Record
 from selfattn.runs.task import TaskData
 
@@ -73,7 +65,7 @@ class Analysis:
             metric, metric.count_runs(_texts(runs), pairs), labels, by_tag(pairs), self.tunings, self.failed
         )
 
-    def further(self, name: str, runs: Runs) -> list[BucketGroup]:
+    def further(self, name: str, runs: Runs) -> list[quality.BucketGroup]:
         """Score a further test set: all of it with tests of pairs of models, and its tags; a table for each metric.
 
         Args:
@@ -84,7 +76,7 @@ class Analysis:
         for metric in (self.metric, *self.metrics_beside()):
             scores = self.scores(runs, metric)
             compared = scores.runs().comparison()
-            complete = Bucket(ALL, scores.items, compared.estimates, compared.pairs)
+            complete = quality.Bucket(ALL, scores.items, compared.estimates, compared.pairs)
             tables.append(scores.table(name, (complete, *scores.by_tag()), FURTHER))
         return tables
 
@@ -102,13 +94,13 @@ def measure_scores(
     """
     first: ItemScores | None = None
     metrics: list[Metric] = []
-    estimates: dict[str, dict[str, Estimate]] = {}
-    tests: list[PairTest] = []
+    estimates: dict[str, dict[str, quality.Estimate]] = {}
+    tests: list[quality.PairTest] = []
     for table in tables:
         compared = table.runs().comparison(primary if first is None else None)
         tests += compared.pairs
         for name, estimate in compared.estimates.items():
-            of_metric = estimate if first is None else Estimate(estimate.mean, runs=estimate.runs)
+            of_metric = estimate if first is None else quality.Estimate(estimate.mean, runs=estimate.runs)
             estimates.setdefault(name, {})[table.metric.name] = of_metric
         metrics.append(table.metric)
         first = first or table
@@ -123,7 +115,7 @@ def measure_scores(
         models=tuple(replace(model, metrics=estimates[model.name]) for model in record.models),
         headline=metric.headline,
         **_described(metrics),
-        interval=IntervalMethod(LEVEL, "closed form" if metric.is_mean else "bootstrap", over, repeated),
+        interval=quality.IntervalMethod(LEVEL, "closed form" if metric.is_mean else "bootstrap", over, repeated),
         pairs=tuple(tests),
         buckets=(parts,) if parts.buckets else (),
     )
@@ -164,7 +156,7 @@ def measure(
         for other in other_metrics:
             name = other.name
             values = tuple(run.scores[name] if name in run.scores else other.of(run.texts, pairs) for run in runs)
-            estimates[name] = Estimate(statistics.mean(values), runs=values)
+            estimates[name] = quality.Estimate(statistics.mean(values), runs=values)
         answers = chain.from_iterable(run.answers for run in runs if not run.failed)
         cut_off = sum(not answer.finished for answer in answers) if task.takes_pairs else None
         of_failed = tuple(run.seed for run, is_failed in zip(runs, failed[model.name], strict=True) if is_failed)
@@ -242,7 +234,7 @@ def _with_quality(budgets: Budgets, outputs: RunTable[RunOutputs], analysis: Ana
     """Estimate every budget's trainings, and the difference of the primary pair over budgets."""
     metric = analysis.metric
     scores = {cell.budget: analysis.scores(outputs.at(cell.budget)) for cell in budgets.cells}
-    differences: Sequence[BudgetDifference] = ()
+    differences: Sequence[quality.BudgetDifference] = ()
     if budgets.pair:
         counts = {budget: table.counts for budget, table in scores.items()}
         clusters = scores[budgets.cells[0].budget].clusters
@@ -255,7 +247,7 @@ def _with_quality(budgets: Budgets, outputs: RunTable[RunOutputs], analysis: Ana
         estimates = scores[cell.budget].runs().estimates()
         cells.append(replace(cell, models=estimates, difference=by_budget.get(cell.budget), failed=failed))
     seeds = min(len(outputs.at(budget)[model]) for budget, model, _ in outputs.rows())
-    crossing = locate(differences) if differences and seeds >= MIN_SEEDS else None
+    crossing = locate(differences) if differences and seeds >= quality.MIN_SEEDS else None
     return replace(budgets, cells=tuple(cells), crossing=crossing)
 
 
@@ -279,7 +271,9 @@ def _differences(models: Runs, pairs: Sequence[Pair]) -> tuple[Difference, ...]:
     return tuple(differences)
 
 
-def _buckets(models: Runs, analysis: Analysis, scores: ItemScores, further: Container[str]) -> tuple[BucketGroup, ...]:
+def _buckets(
+    models: Runs, analysis: Analysis, scores: ItemScores, further: Container[str]
+) -> tuple[quality.BucketGroup, ...]:
     """Divide the test by length, field, rare words and probe, and measure every model on every part."""
     first = next(iter(models.values()))[0]
     pairs = first.pairs
@@ -287,7 +281,7 @@ def _buckets(models: Runs, analysis: Analysis, scores: ItemScores, further: Cont
     dependent = scores.clusters, scores.tunings
     fields = score_fields(outputs, pairs, *dependent) if any(pair.spans for pair in pairs) else []
     often = sorted(fields, key=lambda part: -part.items)[:_MOST_FIELDS]
-    rare: tuple[Bucket, ...] = ()
+    rare: tuple[quality.Bucket, ...] = ()
     if first.words and analysis.task.has_words:
         rare = score_rare_words(outputs, [pair.target for pair in pairs], first.words, *dependent)
     side = "source" if any(pair.source for pair in pairs) else "target"
@@ -296,8 +290,8 @@ def _buckets(models: Runs, analysis: Analysis, scores: ItemScores, further: Cont
     by_length_name = "length" if side == "source" else "reference length"
     groups = [
         scores.table(by_length_name, scores.parts(lengths), f"{unit} of the {side}"),
-        BucketGroup("field", tuple(part for part in fields if part in often), note=_FIELDS),
-        BucketGroup("rare words", rare, WordRecall.name, note=_RARE),
+        quality.BucketGroup("field", tuple(part for part in fields if part in often), note=_FIELDS),
+        quality.BucketGroup("rare words", rare, WordRecall.name, note=_RARE),
     ]
     for name in first.probes:
         probed = {model: [replace(run, answers=run.probes[name]) for run in runs] for model, runs in models.items()}

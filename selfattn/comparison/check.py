@@ -9,8 +9,8 @@ from typing import Any
 from selfattn.codec import decode, encode, fingerprint, read_json
 from selfattn.comparison.costs import COSTS, digest_of_costs
 from selfattn.comparison.plan import TUNING, ComparisonPlan, Training, planned_trials, tuned_settings
-from selfattn.comparison.tested import Prediction, RunOnDisk, RunOutputs, RunTable, came_to_its_end
-from selfattn.comparison.trainings import DIVERGED, TrainingRunner, digest_of_trials, pick_best
+from selfattn.comparison.tested import DIVERGED, Prediction, RunOnDisk, RunOutputs, RunTable, came_to_its_end
+from selfattn.comparison.trainings import TrainingRunner, digest_of_trials, pick_best
 from selfattn.data.pairs import Pair
 from selfattn.errors import UserError
 from selfattn.evaluation.gates import TestSet, baseline_gate

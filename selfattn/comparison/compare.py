@@ -9,11 +9,11 @@ from typing import Any, Unpack
 
 from selfattn.codec import fingerprint
 from selfattn.comparison.check import decisions
-from selfattn.comparison.costs import COSTS, digest_of_costs, measure_costs, step_key, step_seconds, steps_of
+from selfattn.comparison.costs import measure_costs, step_key, step_seconds, steps_of
 from selfattn.comparison.options import CompareOptions, CompareSettings
 from selfattn.comparison.plan import TUNING, ComparisonPlan, planned_trials
 from selfattn.comparison.preparation import make_plan, prepare
-from selfattn.comparison.report import check_free_of_others, write_comparison
+from selfattn.comparison.report import Published, check_free_of_others, write_comparison
 from selfattn.comparison.tested import RunOnDisk, is_tested
 from selfattn.comparison.trainings import digest_of_trials, tune
 from selfattn.errors import number_of, say
@@ -21,9 +21,7 @@ from selfattn.evaluation.variances import runs_for_ratio
 from selfattn.experiments.plan import PLAN, backfill_ledger, begin, check_out, resume, write_plan
 from selfattn.experiments.queue import connect_backend, stop_workers
 from selfattn.processes import use_threads
-from selfattn.report.write import ReportFiles
-from selfattn.results.record import Record
-from selfattn.runs.ledger import read_ledger, seal_step
+from selfattn.runs.ledger import seal_step
 from selfattn.runs.task import TaskData, task_class
 from selfattn.runs.train import merge_settings, rehearsal
 from selfattn.training.config import TrainingSettings
@@ -55,7 +53,7 @@ def compare(
     task_options: object = None,
     rehearse: bool = True,
     **settings: Unpack[CompareSettings],
-) -> tuple[Record, ReportFiles]:
+) -> Published:
     """Train the models of a comparison, test them, and write the report.
 
     All models of one seed see the same batches in the same order, and all runs are tested on the same pairs. A
@@ -123,10 +121,7 @@ def compare(
             write_plan(options.out, plan)
         trainings.run_all(plan.runs())
         # costs and report
-        is_new = measure_costs(trainings, plan)
-        if is_new or not any(entry.sealed == COSTS for entry in read_ledger(options.out)):
-            digest = digest_of_costs(options.out)
-            seal_step(options.out, COSTS, plan.command, plan=plan.seal.sha256, digest=digest)
+        measure_costs(trainings, plan)
         return write_comparison(options.out, options.out, options.lang)
 
 

@@ -27,6 +27,7 @@ from selfattn.models.build import build
 from selfattn.models.config import ModelConfig
 from selfattn.processes import choose_device
 from selfattn.runs.evaluate import answer
+from selfattn.runs.ledger import read_ledger, seal_step
 from selfattn.runs.load import load
 from selfattn.runs.training_set import TrainingSet
 from selfattn.streams import generator
@@ -71,30 +72,31 @@ class Costs(Plain):
     models: Mapping[str, ModelTimes]
 
 
-def measure_costs(runner: TrainingRunner, plan: ComparisonPlan) -> bool:
+def measure_costs(runner: TrainingRunner, plan: ComparisonPlan) -> None:
     """Time training and decoding of all models by turns, unless that is done: of each the first run that is sound.
+
+    The times are sealed in the ledger.
 
     Args:
         runner: of the comparison, all done.
         plan: of the comparison.
 
-    Returns:
-        Whether times were taken.
-
     Raises:
         UserError: the times cannot be written.
     """
-    path = runner.options.out / COSTS
-    if path.exists():
-        return False
-    say(message("progress.costs").say(runner.options.lang))
-    runs = read_runs(runner.options.out, plan)
-    sound = [name for name, of_model in runs.main.items() if not all(run.failed for run in of_model)]
-    firsts = {name: runs.finished(name) for name in sound}
-    trained = [run for run in runs.all() if not run.failed]
-    with writing(path):
-        write(path, Costs(_times(runner, firsts, trained) if firsts else {}), checksum=True)
-    return True
+    out = runner.options.out
+    path = out / COSTS
+    is_new = not path.exists()
+    if is_new:
+        say(message("progress.costs").say(runner.options.lang))
+        runs = read_runs(out, plan)
+        sound = [name for name, of_model in runs.main.items() if not all(run.failed for run in of_model)]
+        firsts = {name: runs.finished(name) for name in sound}
+        trained = [run for run in runs.all() if not run.failed]
+        with writing(path):
+            write(path, Costs(_times(runner, firsts, trained) if firsts else {}), checksum=True)
+    if is_new or not any(entry.sealed == COSTS for entry in read_ledger(out)):
+        seal_step(out, COSTS, plan.command, plan=plan.seal.sha256, digest=digest_of_costs(out))
 
 
 def digest_of_costs(comparison: Path) -> str:

@@ -18,15 +18,8 @@ from selfattn.words.messages import SOURCE, Lang
 
 Backend = Literal["local", "dask", "ray"]
 BudgetIn = Literal["steps", "examples"]
-NOT_THE_RESULT = ("resume", "jobs", "backend", "address", "plan_only")  # options that the results do not depend on
-SEEDS = 3
 MOST_SEEDS = 10_000  # from it on seeds are those of the tuning
 MOST_TRIALS = 4096
-TRIALS = 4
-# Of a comparison by target.
-RUNS = 5
-QUICK_RUNS = 3
-TRIALS_TO_TARGET = 2
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,12 +5,12 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, combinations
 from pathlib import Path
-from typing import Any, Self, TypeAlias
+from typing import Any, ClassVar, Self, TypeAlias
 
 from selfattn.codec import Plain, line_of, read, short
+from selfattn.comparison import report
 from selfattn.comparison.analysis import measure
 from selfattn.comparison.options import OutputsOptions
-from selfattn.comparison.report import check_report_place, external_record, made_now, outputs_for_sections, publish
 from selfattn.comparison.tested import Prediction, RunOutputs, RunTable, by_model
 from selfattn.data.pairs import Pair
 from selfattn.data.readers.lines import checked_encoding, inner_name, read_text_lines
@@ -21,7 +21,6 @@ from selfattn.evaluation.metrics import Metric, WordAccuracy, decomposed_note, m
 from selfattn.evaluation.translation_metrics import Bleu, missing_tokeniser, script_warning
 from selfattn.registry import is_name
 from selfattn.report.blocks import Outputs
-from selfattn.report.write import ReportFiles
 from selfattn.results.quality import BucketGroup, NgramGroup
 from selfattn.results.record import Recomputation, Record
 from selfattn.runs.task import TaskData
@@ -31,7 +30,6 @@ from selfattn.words.messages import SOURCE, message
 TextSource: TypeAlias = str | Path | Sequence[str]
 """A file with a text a line, ``FILE:COLUMN`` of a table, or the texts themselves."""
 KIND = "outputs"  # the task of a record
-JUDGED = "outputs.json"
 ADVICE = "take the report from where it was published, or compare the outputs again"
 _COUNTED = "by how often {where} shows the word; accuracy: F-measure of the words of outputs and references"
 _TABLES = (".tsv", ".tab", ".csv", ".json", ".jsonl", ".ndjson")  # table formats: a line holds several columns
@@ -50,7 +48,7 @@ def compare_outputs(
     margin: float | None = None,
     encoding: str | None = None,
     lang: str = SOURCE,
-) -> tuple[Record, ReportFiles]:
+) -> report.Published:
     """Compare systems by their outputs alone, and write the report.
 
     With several files of each system, one for each training, intervals and tests are over trainings and items. With one
@@ -89,12 +87,12 @@ def compare_outputs(
     given |= {name: _label(text) for name, text in texts.items()} | {"system": tuple(_systems(systems))}
     options = OutputsOptions(**divide(given, OutputsOptions)[0])
     command = command_line("compare outputs", non_default(options))
-    check_report_place(options.out, command)
+    report.check_report_place(options.out, command)
     used = checked_encoding(encoding)
     files: dict[str, Any] = {name: _read(text, used) for name, text in texts.items() if text is not None}
     training = files.pop("train", None)
     judged = Judged(
-        **made_now(command),
+        **report.made_now(command),
         **{name: getattr(options, name) for name in ("metric", "language", "margin", "encoding", "train")},
         **files,
         systems={name: tuple(_read(run, used) for run in runs) for name, runs in systems.items()},
@@ -104,7 +102,7 @@ def compare_outputs(
     say(message("progress.outputs", **{name: f"{count:,}" for name, count in counts.items()}).say(options.lang))
     if training is not None:
         judged = replace(judged, words=judged.word_counts(training))
-    return publish(judged.record(), judged.pack(), options.out, options.lang, judged.outputs())
+    return report.publish(judged.record(), judged.pack(), options.out, options.lang, judged.outputs())
 
 
 @dataclass(frozen=True)
@@ -139,6 +137,8 @@ class Judged(Plain):
         train: label of the training text.
         words: how often the training text has the words of references and outputs.
     """
+
+    FILE: ClassVar[str] = "outputs.json"  # in which they are packed
 
     command: str
     created: str
@@ -249,7 +249,7 @@ class Judged(Plain):
         given = {name: value for name, value in settings.items() if value is not None}
         runs = {name: [run.label for run in runs] for name, runs in self.systems.items()}
         made = {name: getattr(self, name) for name in ("command", "created", "environment", "margin")}
-        frame = external_record(KIND, runs, given, **made)
+        frame = report.external_record(KIND, runs, given, **made)
         task = JudgedOutputs(first.language, first.name)
         outputs = self.table()
         record = measure(frame, task, outputs, metrics)
@@ -258,7 +258,7 @@ class Judged(Plain):
 
     def pack(self) -> dict[str, bytes]:
         """Return everything as one file."""
-        return {JUDGED: line_of(self).encode()}
+        return {self.FILE: line_of(self).encode()}
 
     @classmethod
     def unpack(cls, folder: Path) -> Self:
@@ -267,11 +267,11 @@ class Judged(Plain):
         Raises:
             UserError: what is there is damaged.
         """
-        return read(cls, folder / JUDGED, advice=ADVICE)
+        return read(cls, folder / cls.FILE, advice=ADVICE)
 
     def outputs(self) -> Outputs:
         """Return the texts for sections of plugins."""
-        return outputs_for_sections(self.table())
+        return report.outputs_for_sections(self.table())
 
     def files_again(self) -> Iterator[Recomputation]:
         """Read the files again that are where the command had them, and compare."""

@@ -8,15 +8,7 @@ from typing import Any
 
 from selfattn.comparison.check import check_sizes
 from selfattn.comparison.costs import steps_of
-from selfattn.comparison.options import (
-    NOT_THE_RESULT,
-    QUICK_RUNS,
-    RUNS,
-    SEEDS,
-    TRIALS,
-    TRIALS_TO_TARGET,
-    CompareOptions,
-)
+from selfattn.comparison.options import CompareOptions
 from selfattn.comparison.plan import READ_IN_A_STEP, ComparisonPlan, PlannedModel, read_space, tuned_settings
 from selfattn.comparison.testing import batch_shape
 from selfattn.comparison.trainings import TrainingRunner
@@ -34,6 +26,14 @@ from selfattn.runs.train import with_settings
 from selfattn.settings import Settings, check_conditions, command_line, divide, non_default
 from selfattn.training.config import TrainingConfig
 
+SEEDS = 3
+TRIALS = 4
+# Of a comparison by target.
+RUNS = 5
+QUICK_RUNS = 3
+TRIALS_TO_TARGET = 2
+
+_NOT_THE_RESULT = ("resume", "jobs", "backend", "address", "plan_only")  # options that the results do not depend on
 _LENGTH = ("epochs", "max_steps", "items_per_epoch")  # settings that decide the length of a training
 
 _FEWEST_TUNINGS = 5  # with fewer seeds than this, each seed has a tuning
@@ -134,7 +134,7 @@ def _to_record(options: CompareOptions, usual: CompareOptions) -> dict[str, Any]
     """Return what the recorded command says of the options: what is not usual, and changes the result."""
     recorded: dict[str, Any] = {}
     for name, value in vars(options).items():
-        if value != getattr(usual, name) and name not in NOT_THE_RESULT:
+        if value != getattr(usual, name) and name not in _NOT_THE_RESULT:
             recorded[name] = value
     if options.tune is False:
         recorded["no_tune"] = not recorded.pop("tune")

@@ -22,19 +22,9 @@ from selfattn.evaluation.variances import compare_arrivals, describe_arrivals
 from selfattn.models.build import body
 from selfattn.models.config import config_to_dict
 from selfattn.models.families import PRESETS, Preset, get_preset
+from selfattn.results import record as results
 from selfattn.results.plan import AtBudget, Budgets
 from selfattn.results.quality import Target
-from selfattn.results.record import (
-    SCHEMA,
-    Attention,
-    AttentionExample,
-    MeanOverRuns,
-    Model,
-    ModelAttention,
-    Record,
-    Timing,
-    Tuning,
-)
 from selfattn.runs.task import TaskData, task_of_run
 from selfattn.runs.training_set import CURVE_ITEMS
 
@@ -45,7 +35,7 @@ NOT_DATA = ("kind", "validation_items")
 
 def make_record(
     comparison: Path, trained: RunTable[RunOnDisk], plan: ComparisonPlan, outputs: RunTable[RunOutputs] | None = None
-) -> Record:
+) -> results.Record:
     """Put the runs of a comparison together.
 
     Args:
@@ -87,8 +77,8 @@ def make_record(
     versions = {name: first.record.versions.get(name) for name in ("selfattn", "python", "torch", "babel", "cldr")}
     machine = {name: first.record.machine.get(name) for name in ("platform", "cpu", "cores", "threads")}
     described = [_model(task, runs, shared, plan, times.get(name)) for name, runs in models.items()]
-    record = Record(
-        schema=SCHEMA,
+    record = results.Record(
+        schema=results.SCHEMA,
         task=first.config.task,
         created=max(run.result.created for run in chain.from_iterable(models.values())),
         command=plan.command,
@@ -98,11 +88,13 @@ def make_record(
         models=tuple(described),
         gates=make_gates(trained, plan),
         matching=plan.matching,
-        attention=Attention(_examples(firsts, pairs)),
+        attention=results.Attention(_examples(firsts, pairs)),
         subject=task.subject(),
         budgets=_budgets(trained, plan) if len(plan.budgets) > 1 else None,
         margin=plan.margin,
-        tuning=Tuning(plan.tuning_trials, plan.tunings, plan.tuning_seed, space_texts(plan)) if plan.space else None,
+        tuning=results.Tuning(plan.tuning_trials, plan.tunings, plan.tuning_seed, space_texts(plan))
+        if plan.space
+        else None,
         plan=check_plan(comparison, plan, trained),
         target=_target(trained, plan, plan.until) if plan.until is not None else None,
     )
@@ -173,7 +165,7 @@ def changed_settings(task: TaskData, planned: PlannedModel, *, is_sized: bool) -
 
 def _model(
     task: TaskData, runs: Sequence[RunOnDisk], shared: Mapping[str, Any], plan: ComparisonPlan, times: ModelTimes | None
-) -> Model:
+) -> results.Model:
     """Describe a model by the first of its runs that came to an end, and by all of them."""
     first = next(run for run in runs if not run.failed)
     planned = plan.models[first.name]
@@ -182,7 +174,7 @@ def _model(
         preset = get_preset(first.config.preset)
     shared_keys = shared.keys() | space_texts(plan)[first.name].keys()
     training = {key: value for key, value in _training(first).items() if key not in shared_keys}
-    return Model(
+    return results.Model(
         name=first.name,
         attention=bool(first.result.attention) or preset.attention,
         parameters=first.record.parameters,
@@ -192,7 +184,7 @@ def _model(
         source=preset.source,
         parameters_non_embedding=first.record.parameters_non_embedding,
         parameters_body=body(first.config.model),
-        timing=_timing(runs, times) if times else Timing(),
+        timing=_timing(runs, times) if times else results.Timing(),
         **{name: getattr(first.result, name) for name in ("cost", "alignment", "agreement", "heads")},
         trials=plan.trials.get(first.name, ()),
         curves=tuple(run.curve(plan.headline.metric) for run in runs),
@@ -204,7 +196,7 @@ def _model(
     )
 
 
-def _timing(runs: Sequence[RunOnDisk], times: ModelTimes) -> Timing:
+def _timing(runs: Sequence[RunOnDisk], times: ModelTimes) -> results.Timing:
     """Return the times of a model alone on the machine."""
     finished = [run for run in runs if not run.failed]
     last = [run.metrics[-1] for run in finished]
@@ -213,16 +205,18 @@ def _timing(runs: Sequence[RunOnDisk], times: ModelTimes) -> Timing:
     speed = [report.tokens / taken for report, taken in zip(last, seconds, strict=True)]
     single = [times.predict_ms] * len(last)
     batch = [times.predict_batch_ms] * len(last)
-    return Timing(*(MeanOverRuns(statistics.mean(values), tuple(values)) for values in (seconds, speed, single, batch)))
+    return results.Timing(
+        *(results.MeanOverRuns(statistics.mean(values), tuple(values)) for values in (seconds, speed, single, batch))
+    )
 
 
-def _examples(firsts: Mapping[str, RunOnDisk], pairs: Sequence[Pair]) -> tuple[AttentionExample, ...]:
+def _examples(firsts: Mapping[str, RunOnDisk], pairs: Sequence[Pair]) -> tuple[results.AttentionExample, ...]:
     """Put the attention of all models side by side on the same pairs."""
-    examples: dict[int, dict[str, ModelAttention]] = {}
+    examples: dict[int, dict[str, results.ModelAttention]] = {}
     for name, run in firsts.items():
         for item in run.result.attention:
             examples.setdefault(item.place, {})[name] = item.model
     return tuple(
-        AttentionExample(pairs[place].source, pairs[place].target, pairs[place].tag, pairs[place].spans, models)
+        results.AttentionExample(pairs[place].source, pairs[place].target, pairs[place].tag, pairs[place].spans, models)
         for place, models in sorted(examples.items())
     )

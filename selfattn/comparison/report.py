@@ -12,7 +12,7 @@ from datetime import datetime
 from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, TypeAlias
 
 from selfattn import __version__
 from selfattn.comparison.costs import COSTS
@@ -34,6 +34,8 @@ from selfattn.runs.ledger import LEDGER
 from selfattn.words.messages import SOURCE
 
 PACKED = "packed.tar.xz"
+Published: TypeAlias = tuple[Record, ReportFiles]
+"""A record, and the paths of the files of its report."""
 
 _OF_A_RUN = (RECORD, CONFIG, METRICS, CURVE, RESULT, ANSWERS)
 
@@ -42,7 +44,7 @@ _LARGEST = 1 << 30  # bytes, unpacked
 _PACKED_ADVICE = "take it from where the report was published, or write the report again"
 
 
-def write_comparison(comparison: Path, out: Path, lang: str = SOURCE) -> tuple[Record, ReportFiles]:
+def write_comparison(comparison: Path, out: Path, lang: str = SOURCE) -> Published:
     """Write the report of a comparison from its tested runs on disk; the same runs give the same bytes.
 
     The demo page and the packed comparison are written beside it.
@@ -116,7 +118,7 @@ def external_record(
 
 def publish(
     record: Record, files: Mapping[str, bytes], out: Path, lang: str, outputs: Outputs | None = None
-) -> tuple[Record, ReportFiles]:
+) -> Published:
     """Write the report of systems that were trained elsewhere, with what its record is a function of beside it.
 
     Args:
@@ -159,6 +161,11 @@ def check_free_of_others(out: Path) -> None:
     check_report(out)
     for name in (PACKED, DEMO):
         check_ours(out / name)
+
+
+def has_demo(comparison: Path) -> bool:
+    """Whether there is a demo page, of which what is packed has the name alone."""
+    return (comparison / DEMO).is_file()
 
 
 def packed_files(comparison: Path, plan: ComparisonPlan, *, demo: bool) -> dict[str, bytes]:

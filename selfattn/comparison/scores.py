@@ -10,7 +10,7 @@ from functools import cached_property
 from itertools import chain, combinations, islice
 from pathlib import Path
 from textwrap import shorten
-from typing import Any, NamedTuple, Self, TypeAlias, get_args
+from typing import Any, ClassVar, NamedTuple, Self, TypeAlias, get_args
 from unicodedata import category, normalize
 
 import numpy as np
@@ -21,7 +21,7 @@ from pyarrow import compute, csv, json, parquet
 from selfattn.codec import Plain, line_of, read
 from selfattn.comparison.analysis import measure_scores
 from selfattn.comparison.options import ScoresOptions
-from selfattn.comparison.report import check_report_place, external_record, made_now, publish
+from selfattn.comparison.report import Published, check_report_place, external_record, made_now, publish
 from selfattn.data.readers.lines import inner_name, likely_encoding
 from selfattn.errors import SettingError, UserError, all_visible, number_of, say
 from selfattn.evaluation.buckets import ItemScores
@@ -32,7 +32,7 @@ from selfattn.files import read_bytes, reading
 from selfattn.registry import METRICS
 from selfattn.report.ranking import difference_unit
 from selfattn.report.sections.quality import summary
-from selfattn.report.write import ReportFiles, latex_of
+from selfattn.report.write import latex_of
 from selfattn.results.quality import Better, Estimate, PairTest, Unit, Word
 from selfattn.results.record import Recomputation, Record
 from selfattn.settings import command_line, divide, non_default
@@ -55,7 +55,6 @@ Codes: TypeAlias = npt.NDArray[np.int32]
 Scores: TypeAlias = Any
 """A file, a mapping of columns, or a data frame of pandas, Polars or Arrow."""
 
-JUDGED = "given.json"
 _TABLE = "given.parquet"
 _JUDGED_ADVICE = "take the report from where it was published, or compare the scores again"
 _TIMES = (0.25, 0.5, 1, 2, 4)  # of the pilot's items
@@ -70,7 +69,7 @@ def compare_scores(
     leave_out: bool = False,
     margin: float | None = None,
     lang: str = SOURCE,
-) -> tuple[Record, ReportFiles]:
+) -> Published:
     """Compare systems by their scores on each item, whoever computed them, and write the report.
 
     Args:
@@ -125,6 +124,8 @@ class JudgedScores(Plain):
         content: the table as a Parquet file, which is packed as one.
     """
 
+    FILE: ClassVar[str] = "given.json"  # in which all but the table is packed
+
     command: str
     created: str
     environment: Mapping[str, str]
@@ -151,7 +152,7 @@ class JudgedScores(Plain):
 
     def pack(self) -> dict[str, bytes]:
         """Return the files from which the same is made again, by name."""
-        return {JUDGED: line_of(replace(self, content=None)).encode(), _TABLE: self.content or b""}
+        return {self.FILE: line_of(replace(self, content=None)).encode(), _TABLE: self.content or b""}
 
     @classmethod
     def unpack(cls, folder: Path) -> Self:
@@ -160,7 +161,7 @@ class JudgedScores(Plain):
         Raises:
             UserError: what is there is damaged.
         """
-        judged = read(cls, folder / JUDGED, advice=_JUDGED_ADVICE)
+        judged = read(cls, folder / cls.FILE, advice=_JUDGED_ADVICE)
         return replace(judged, content=read_bytes(folder / _TABLE, advice=_JUDGED_ADVICE))
 
     def outputs(self) -> None:

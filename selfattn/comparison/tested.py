@@ -31,6 +31,9 @@ from selfattn.training.observer import EpochReport
 SCHEMA = 2
 RESULT = "test.json"
 ANSWERS = "test.jsonl"
+DIVERGED = "diverged"  # status of a trial of the tuning
+BEATEN = "stopped by an observer"  # status of a trial that read more than the best of its tuning
+ENDED: tuple[str, ...] = ("finished", "target reached", "stopped early", BEATEN)  # of a training that did not diverge
 _ADVICE = "test the run again: remove test.json, and compare with `resume`"
 _OF_A_REPORT = ("epoch", "step", "tokens", "seconds", "train_loss", "valid_loss")  # that a point of a curve has too
 _Range = tuple[int, int]

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from functools import partial
 from itertools import islice, pairwise
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -77,8 +78,11 @@ class RunTest:
         tests = self.tests
         outputs = self.outputs_for(tests.pairs)
         wrote = [Pair(pair.source, output.text) for pair, output in zip(tests.pairs[:_BLOCKED], outputs, strict=False)]
-        result = replace(
-            _result(self.task, tests, [output.text for output in outputs]),
+        _keep(
+            run.path,
+            self.task,
+            tests,
+            list(map(Prediction.to, tests.pairs, outputs)),
             gates=self.gates(outputs, thorough=thorough, share=share),
             cost=measure_cost(run, tests, thorough=thorough),
             alignment=self.alignment(),
@@ -87,7 +91,6 @@ class RunTest:
             attention=self.shown_attention(),
             probes={name: self.answers_for(pairs) for name, pairs in tests.probes.items()},
         )
-        keep(run.path, result, list(map(Prediction.to, tests.pairs, outputs)))
 
     def outputs_for(self, pairs: Sequence[Pair]) -> list[Output]:
         """Return what the run writes for the sources of pairs."""
@@ -244,23 +247,22 @@ def count_failed(path: Path, task: TaskData, tests: TestSet, tokenizer: Tokenize
         outputs = [NOTHING] * len(pairs) if task.takes_pairs else uniform_outputs(pairs, tokenizer)
         return tuple(map(Prediction.to, pairs, outputs))
 
-    tested = answers(tests.pairs)
     probes = {name: answers(pairs) for name, pairs in tests.probes.items()}
-    result = replace(_result(task, tests, [answer.output for answer in tested]), probes=probes, failed=reason)
-    keep(path, result, tested)
+    _keep(path, task, tests, answers(tests.pairs), gates=(), cost=Cost(), probes=probes, failed=reason)
 
 
-def _result(task: TaskData, tests: TestSet, texts: Sequence[str]) -> RunSummary:
-    return RunSummary(
+def _keep(path: Path, task: TaskData, tests: TestSet, answers: Sequence[Prediction], **measured: Any) -> None:
+    """Score the answers to the test pairs, and write them with what else was measured."""
+    result = RunSummary(
         schema=SCHEMA,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         headline=headline(task),
-        scores=score_outputs(metric_names(task), texts, tests.pairs, task.language),
+        scores=score_outputs(metric_names(task), [answer.output for answer in answers], tests.pairs, task.language),
         decoding={"beam": task.decoding.beam, "length_penalty": task.decoding.length_penalty},
-        gates=(),
-        cost=Cost(),
         words=tests.seen.words,
+        **measured,
     )
+    keep(path, result, answers)
 
 
 def measure_cost(run: Run, tests: TestSet, *, thorough: bool) -> Cost:

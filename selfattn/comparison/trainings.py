@@ -16,7 +16,7 @@ from typing import Any
 from selfattn.codec import encode, fingerprint
 from selfattn.comparison.options import CompareOptions
 from selfattn.comparison.plan import ComparisonPlan, Race, Training, TuningKey, planned_trials, read_space
-from selfattn.comparison.tested import ANSWERS, RESULT, RunOnDisk, is_tested
+from selfattn.comparison.tested import ANSWERS, DIVERGED, ENDED, RESULT, RunOnDisk, is_tested
 from selfattn.comparison.testing import RunTest, count_failed
 from selfattn.errors import DivergedError, UserError, number_of, say
 from selfattn.evaluation.gates import TestSet
@@ -37,9 +37,6 @@ from selfattn.training.config import TrainingConfig
 from selfattn.training.observer import Observer, StepReport, StopTraining
 
 _CURVE_POINTS = 10  # of a learning curve, the last validation included
-DIVERGED = "diverged"  # status of a trial of the tuning
-BEATEN = "stopped by an observer"  # status of a trial that read more than the best of its tuning
-ENDED = ("finished", "target reached", "stopped early", BEATEN)  # of a training that did not diverge
 _DONE = (*ENDED, DIVERGED)
 
 

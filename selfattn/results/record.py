@@ -14,19 +14,8 @@ from annotated_types import Ge, Gt, MinLen
 from selfattn.codec import Plain, decode, read_json, refuse_newer
 from selfattn.data.pairs import Span
 from selfattn.errors import UserError
+from selfattn.results import quality
 from selfattn.results.plan import Budgets, PlanCheck, Seal
-from selfattn.results.quality import (
-    BucketGroup,
-    Curve,
-    Estimate,
-    Headline,
-    IntervalMethod,
-    NgramGroup,
-    PairTest,
-    Share,
-    Target,
-    Unit,
-)
 from selfattn.results.subject import NO_SUBJECT, Subject
 
 SCHEMA = 3
@@ -106,9 +95,9 @@ class HeadAlignment(Plain):
     layer: int
     head: int | None = None
     gold_share: float | None = None
-    aer: Share | None = None
+    aer: quality.Share | None = None
     shifted_gold_share: float | None = None
-    shifted_aer: Share | None = None
+    shifted_aer: quality.Share | None = None
     entropy: float | None = None
     entropy_share: float | None = None
     eos_share: float | None = None
@@ -129,7 +118,7 @@ class ModelAlignment(Plain):
     heads: tuple[HeadAlignment, ...]
     means: tuple[HeadAlignment, ...]
     best: tuple[int, int] | None = None
-    diagonal_aer: Share | None = None
+    diagonal_aer: quality.Share | None = None
     best_shifted: tuple[int, int] | None = None
 
 
@@ -147,9 +136,9 @@ class Agreement(Plain):
     """
 
     items: int
-    blocking: Estimate | None = None
-    gradient: Estimate | None = None
-    between: Estimate | None = None
+    blocking: quality.Estimate | None = None
+    gradient: quality.Estimate | None = None
+    between: quality.Estimate | None = None
 
 
 @dataclass(frozen=True)
@@ -186,7 +175,7 @@ class HeadScores(Plain):
     """
 
     metric: str
-    unit: Unit
+    unit: quality.Unit
     signature: str
     items: int
     score: float
@@ -307,7 +296,7 @@ class TuningTrial(Plain):
     seconds: float | None = None
     chosen: bool = False
     loss: float | None = None
-    budget: Share | None = None
+    budget: quality.Share | None = None
     tuning: Annotated[int, Ge(0)] = 0
     examples: int | None = None
 
@@ -354,7 +343,7 @@ class Model(Plain):
     attention: bool
     parameters: Annotated[int, Ge(0)]
     seeds: Annotated[tuple[int, ...], MinLen(1)]
-    metrics: Mapping[str, Estimate]
+    metrics: Mapping[str, quality.Estimate]
     summary: str = ""
     source: str = ""
     parameters_non_embedding: int | None = None
@@ -365,7 +354,7 @@ class Model(Plain):
     agreement: Agreement | None = None
     heads: HeadScores | None = None
     trials: tuple[TuningTrial, ...] = ()
-    curves: tuple[Curve, ...] = ()
+    curves: tuple[quality.Curve, ...] = ()
     config: Mapping[str, object] = field(default_factory=dict)
     run_dirs: tuple[str, ...] = ()
     failed: tuple[int, ...] = ()
@@ -450,16 +439,16 @@ class Record(Plain):
     settings: Mapping[str, object]
     test_items: Annotated[int, Ge(1)]
     models: Annotated[tuple[Model, ...], MinLen(1)]
-    headline: Headline = field(default_factory=Headline)
-    interval: IntervalMethod | None = None
-    pairs: tuple[PairTest, ...] = ()
+    headline: quality.Headline = field(default_factory=quality.Headline)
+    interval: quality.IntervalMethod | None = None
+    pairs: tuple[quality.PairTest, ...] = ()
     gates: tuple[Gate, ...] = ()
     matching: Matching = UNMATCHED
-    buckets: tuple[BucketGroup, ...] = ()
+    buckets: tuple[quality.BucketGroup, ...] = ()
     attention: Attention = field(default_factory=Attention)
     differences: tuple[Difference, ...] = ()
     subject: Subject = NO_SUBJECT
-    units: Mapping[str, Unit] = field(default_factory=dict)
+    units: Mapping[str, quality.Unit] = field(default_factory=dict)
     signatures: Mapping[str, str] = field(default_factory=dict)
     outputs_sha256: str = ""
     demo: bool = False
@@ -468,9 +457,9 @@ class Record(Plain):
     margin: Annotated[float, Gt(0)] | None = None
     trained: bool = True
     carried: bool = False
-    ngrams: tuple[NgramGroup, ...] = ()
+    ngrams: tuple[quality.NgramGroup, ...] = ()
     tuning: Tuning | None = None
-    target: Target | None = None
+    target: quality.Target | None = None
 
     @property
     def seal(self) -> Seal | None:

@@ -20,9 +20,8 @@ from selfattn.codec import decode, encode
 from selfattn.comparison import check as sealing
 from selfattn.comparison import report as packed
 from selfattn.comparison.outputs import compare_outputs
-from selfattn.comparison.packed import CARRIED, record_of
 from selfattn.comparison.report import PACKED, unpack
-from selfattn.comparison.verify import compare_records, verify
+from selfattn.comparison.verify import CARRIED, compare_records, record_of, verify
 from selfattn.errors import UserError
 from selfattn.report.write import RESULTS
 from selfattn.results.record import Record, read_record
