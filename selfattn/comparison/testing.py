@@ -16,19 +16,12 @@ from selfattn.comparison.tested import SCHEMA, Prediction, RunSummary, keep
 from selfattn.data.batches import Batch, collate
 from selfattn.data.pairs import Example, Pair, encode_pairs
 from selfattn.decoding.options import NOTHING, Output
-from selfattn.evaluation.attention import (
-    agreement,
-    align_words,
-    best_head,
-    gold_from_spans,
-    score_attention,
-    source_shares,
-)
+from selfattn.evaluation import attention
 from selfattn.evaluation.buckets import by_tag
 from selfattn.evaluation.cost import BatchShape, count_flops, peak_memory
 from selfattn.evaluation.gates import TestSet, baseline_gate, model_gates, output_gates, overfitting, unigrams
 from selfattn.evaluation.metrics import make_metric, score_outputs
-from selfattn.results.record import Cost, Gate, HeadScores, ModelAlignment, ShownAttention
+from selfattn.results.record import Agreement, Cost, Gate, HeadScores, ModelAlignment, ShownAttention
 from selfattn.runs.directory import WEIGHTS, RunDirectory
 from selfattn.runs.evaluate import answer, examples_of, uniform_outputs
 from selfattn.runs.heads import layers_with_heads, score_heads
@@ -77,7 +70,6 @@ class RunTest:
         run = self.run
         tests = self.tests
         outputs = self.outputs_for(tests.pairs)
-        wrote = [Pair(pair.source, output.text) for pair, output in zip(tests.pairs[:_BLOCKED], outputs, strict=False)]
         _keep(
             run.path,
             self.task,
@@ -86,7 +78,7 @@ class RunTest:
             gates=self.gates(outputs, thorough=thorough, share=share),
             cost=measure_cost(run, tests, thorough=thorough),
             alignment=self.alignment(),
-            agreement=agreement(run.model, encode_pairs(wrote, run.tokenizer)) if leading and run.takes_pairs else None,
+            agreement=self.agreement(outputs) if leading else None,
             heads=self.head_scores() if leading and thorough else None,
             attention=self.shown_attention(),
             probes={name: self.answers_for(pairs) for name, pairs in tests.probes.items()},
@@ -186,7 +178,7 @@ class RunTest:
         """
         tests = self.tests
         if tests.gold:
-            return align_words(self.run.model, self.run.tokenizer, tests.gold)
+            return attention.align_words(self.run.model, self.run.tokenizer, tests.gold)
         test = [pair for pair in tests.pairs[:_ALIGNED] if pair.spans]
         validation = [pair for pair in tests.validation[:_ALIGNED] if pair.spans]
         if not (test and validation):
@@ -195,7 +187,9 @@ class RunTest:
         reported = self._scored(test)
         if chosen_on is None or reported is None:
             return None
-        return replace(reported, best=best_head(chosen_on), best_shifted=best_head(chosen_on, shifted=True))
+        return replace(
+            reported, best=attention.best_head(chosen_on), best_shifted=attention.best_head(chosen_on, shifted=True)
+        )
 
     def _scored(self, pairs: Sequence[Pair]) -> ModelAlignment | None:
         """Compare attention with the links that the spans of pairs make."""
@@ -205,8 +199,17 @@ class RunTest:
             # `<eos>` has no characters.
             source = [*tokenizer.source.spans(pair.source), (len(pair.source), len(pair.source))]
             target = [*tokenizer.target.spans(pair.target), (len(pair.target), len(pair.target))]
-            gold.append(gold_from_spans(pair.spans, source, target))
-        return score_attention(self.run.model, encode_pairs(pairs, tokenizer), gold)
+            gold.append(attention.gold_from_spans(pair.spans, source, target))
+        return attention.score_attention(self.run.model, encode_pairs(pairs, tokenizer), gold)
+
+    def agreement(self, outputs: Sequence[Output]) -> Agreement | None:
+        """Compare attention with input attributions on the run's own outputs; None for a language model."""
+        run = self.run
+        if not run.takes_pairs:
+            return None
+        pairs = zip(self.tests.pairs[:_BLOCKED], outputs, strict=False)
+        wrote = [Pair(pair.source, output.text) for pair, output in pairs]
+        return attention.agreement(run.model, encode_pairs(wrote, run.tokenizer))
 
     def head_scores(self) -> HeadScores | None:
         """Measure the run on validation pairs without each attention head; None where none can be left out."""
@@ -222,7 +225,7 @@ class RunTest:
         if not run.takes_pairs:
             return ()
         end = [run.tokenizer.eos_id]
-        layers = dict(source_shares(run.model, [Example(end, end)]))[0]
+        layers = dict(attention.source_shares(run.model, [Example(end, end)]))[0]
         if not layers:
             return ()
         places = [places[0] for places in by_tag(pairs).values()]
