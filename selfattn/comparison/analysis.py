@@ -81,23 +81,20 @@ class Analysis:
         return tables
 
 
-def measure_scores(
-    record: Record, tables: Iterable[ItemScores], tag_name: str, primary: tuple[str, str] | None = None
-) -> Record:
+def measure_scores(record: Record, tables: Iterable[ItemScores], tag_name: str) -> Record:
     """Return a record with every figure that follows from scores, whoever gave them; all others stay as they are.
 
     Args:
         record: of the comparison, with its models.
         tables: scores in each metric, of the same runs on the same items; the first decides.
         tag_name: what the tags of the items are.
-        primary: the two models that the comparison is about, named beforehand; default all pairs are corrected.
     """
     first: ItemScores | None = None
     metrics: list[Metric] = []
     estimates: dict[str, dict[str, quality.Estimate]] = {}
     tests: list[quality.PairTest] = []
     for table in tables:
-        compared = table.runs().comparison(primary if first is None else None)
+        compared = table.runs().comparison(_primary(record) if first is None else None)
         tests += compared.pairs
         for name, estimate in compared.estimates.items():
             of_metric = estimate if first is None else quality.Estimate(estimate.mean, runs=estimate.runs)
@@ -140,13 +137,12 @@ def measure(
     metric, *other_metrics = metrics
     models = outputs.main
     pairs = outputs.first.pairs
-    primary = planned_pair(record) if record.seal else task.subject().pair_among(list(models))
     failed = by_model(models, lambda run: _failed(run, metric, task))
     analysis = Analysis(metric, task, _tunings(record), failed)
     decides = analysis.scores(models)
     beside = analysis.metrics_beside() if record.target is None else ()
     tables = chain([decides], (analysis.scores(models, further_metric) for further_metric in beside))
-    record = measure_scores(record, tables, task.tag_name, primary)
+    record = measure_scores(record, tables, task.tag_name)
     tests = record.pairs if record.target is None else ()  # runs that end at one score have no better one
     tests = tuple(replace(test, identical=_are_identical(models[test.first], models[test.second])) for test in tests)
     measured = []
@@ -303,7 +299,9 @@ def _buckets(
     return tuple(part for part in groups if part.buckets)
 
 
-def planned_pair(record: Record) -> tuple[str, str] | None:
-    """Return the two models that the sealed plan of a record is about; None where it has none."""
-    pair = record.seal.decides.get("primary") if record.seal else None
+def _primary(record: Record) -> tuple[str, str] | None:
+    """Return the two models that a comparison is about: of its sealed plan, or else of its question; None of all."""
+    if record.seal is None:
+        return record.subject.pair_among([model.name for model in record.models])
+    pair = record.seal.decides.get("primary")
     return (str(pair[0]), str(pair[1])) if isinstance(pair, list | tuple) else None

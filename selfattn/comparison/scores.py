@@ -303,9 +303,7 @@ class ScoreTable:
             settings["left_out"] = self.cells.left_out
         runs = {name: [f"{name}: {run}" for run in runs] for name, runs in self.cells.systems.items()}
         frame = external_record(KIND, runs, settings, command="", created="", environment={})
-        names = list(self.cells.systems)
-        primary = (names[0], names[1]) if len(names) == 2 else None
-        return measure_scores(frame, self.scores(), "kind", primary)
+        return measure_scores(frame, self.scores(), "kind")
 
     @property
     def estimates(self) -> dict[str, Estimate]:
