@@ -8,7 +8,7 @@ the statistics (docs/statistics.md, "Luck in tuning").
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -58,10 +58,11 @@ def examples_until(directory: RunDirectory) -> int | None:
     return directory.metrics()[-1].examples
 
 
+@dataclass(eq=False)
 class TrainingRunner(Runner[Training | Race]):
     """Trains and tests the models of a comparison, and keeps the data of a seed for the next model.
 
-    Args:
+    Attributes:
         task: of the comparison.
         recipe: of every training, with seed 0.
         options: of the comparison.
@@ -69,16 +70,15 @@ class TrainingRunner(Runner[Training | Race]):
         given: settings that are not the usual ones, for the configuration of every run.
     """
 
-    def __init__(
-        self, task: TaskData, recipe: TrainingConfig, options: CompareOptions, command: str, given: Settings
-    ) -> None:
-        self.task = task
-        self.recipe = recipe
-        self.options = options
-        self.command = command
-        self.given = given
-        self.first_seed = options.first_seed or 0
-        shared = {field.name: getattr(options, field.name) for field in fields(Workers)}
+    task: TaskData
+    recipe: TrainingConfig
+    options: CompareOptions
+    command: str
+    given: Settings
+
+    def __post_init__(self) -> None:
+        self.first_seed = self.options.first_seed or 0
+        shared = {field.name: getattr(self.options, field.name) for field in fields(Workers)}
         self.workers = Workers(**shared)
         self.seal = UNSEALED  # of the plan; files of another content are refused
         self._data: dict[tuple[int, int | None], tuple[TrainingSet, TestSet]] = {}  # the last ones
