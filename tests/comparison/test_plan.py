@@ -19,9 +19,9 @@ from selfattn.comparison import compare as compare_module
 from selfattn.comparison import preparation, tested, trainings
 from selfattn.comparison import trainings as tuning
 from selfattn.comparison.compare import compare
-from selfattn.comparison.options import MOST_SEEDS, RUNS, TRIALS_TO_TARGET
+from selfattn.comparison.options import MOST_SEEDS
 from selfattn.comparison.plan import ComparisonPlan, PlannedModel, TrainingAmount, read_plan, read_space
-from selfattn.comparison.preparation import make_plan, prepare
+from selfattn.comparison.preparation import RUNS, TRIALS_TO_TARGET, make_plan, prepare
 from selfattn.comparison.report import write_comparison
 from selfattn.comparison.verify import verify
 from selfattn.data.dates.source import split_days
