@@ -17,8 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 make_notebooks = SimpleNamespace(**runpy.run_path(str(ROOT / "docs" / "make_notebooks.py")))
 slug = make_notebooks.slug
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
-RUN_ELSEWHERE = re.compile(r"<!-- (needs a trained run|tests/plugins/\w+\.py|run by [\w/.]+: \w+) -->\n$")
-A_FILE = re.compile(r"^<!-- (tests/plugins/\w+\.py) -->\n```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
+RUN_ELSEWHERE = re.compile(r"<!-- (needs a trained run|\w+\.py|run by [\w/.]+: \w+) -->\n$")
 PAGES = sorted(
     page for page in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")] if BLOCK.search(page.read_text("utf-8"))
 )
@@ -33,14 +32,6 @@ def test_a_pages_code_runs(page):
         line = text.count("\n", 0, block.start()) + 1
         if not RUN_ELSEWHERE.search(text[: block.start()]):
             exec(compile("\n" * line + block[1], str(page), "exec"), names)
-
-
-def test_the_files_that_are_shown_are_those_that_are_tested():
-    page = (ROOT / "docs" / "how-to" / "extend.md").read_text(encoding="utf-8")
-    shown = dict(A_FILE.findall(page))
-    assert shown
-    for name, code in shown.items():
-        assert code == (ROOT / name).read_text(encoding="utf-8"), f"{name}: the page shows another one"
 
 
 TRANSLATED = sorted(

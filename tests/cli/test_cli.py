@@ -11,6 +11,7 @@ from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
+from third_party import FILES
 
 import selfattn
 from selfattn.cli.__main__ import main as program
@@ -123,14 +124,12 @@ def test_an_error_that_nobody_expected_keeps_its_traceback(cli, runs, monkeypatc
         cli("predict", runs["rnn-plain"].path)
 
 
-@pytest.mark.parametrize(
-    "module", ["selfattn.tasks.dates", "tasks.compare --plugin=tests/plugins/reversal_task.py reversal"]
-)
+@pytest.mark.parametrize("module", ["selfattn.tasks.dates", "tasks.compare --plugin=reversal_task.py reversal"])
 def test_the_tasks_run_as_modules(module, tmp_path):
     root = Path(selfattn.__file__).parents[1]
     if not (root / module.partition(".")[0]).exists():
         pytest.skip("needs the repository: the links `tasks` and `tokenizers` are not installed")
-    words = module.replace("tests/", f"{root}/tests/").split()
+    words = module.replace("=", f"={FILES}/").split()
     command = [sys.executable, "-m", *words, "--epochs", "none", "--out", "new"]
     environment = os.environ | {"PYTHONPATH": str(root)}
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 from forging import change_plan, departures, reseal
-from third_party import TESTS, isolated_registries
+from third_party import FILES, isolated_registries
 
 from selfattn.codec import encode, fingerprint
 from selfattn.comparison import compare as compare_module
@@ -153,7 +153,7 @@ def test_the_short_command_takes_plugins(words, expected, monkeypatch):
 def test_a_plugin_is_tried_first_and_may_not_change(tmp_path, settings):
     """A broken one fails before anything is trained; an edited one is no part of the same comparison."""
     plugin, out = tmp_path / "mine.py", tmp_path / "out"
-    code = (TESTS / "plugins" / "cosine_score.py").read_text()
+    code = (FILES / "cosine_score.py").read_text()
     few = {"models": MODELS[1:], "set": (*settings["set"], "decoder.score=cosine"), "seeds": 1, "budgets": (1.0,)}
 
     def with_factor(factor, **more):

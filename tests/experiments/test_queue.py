@@ -13,7 +13,7 @@ import cloudpickle
 import pytest
 import torch
 from rich.console import Console
-from third_party import TESTS, isolated_registries
+from third_party import FILES, isolated_registries
 
 from selfattn.codec import write
 from selfattn.errors import UserError
@@ -112,7 +112,7 @@ def test_a_trial_with_parts_of_a_plugin_is_read_where_no_plugin_is_loaded_yet(tm
     sent = []
     monkeypatch.setattr(queue, "Parallel", lambda **_: lambda calls: sent.append(cloudpickle.dumps(calls)))
     with isolated_registries():
-        load_plugin(str(TESTS / "plugins" / "convolutional_family.py"))
+        load_plugin(str(FILES / "convolutional_family.py"))
         trial = WithModel(7, get_preset("convolutional").config)
         assert queue._send_out(Writer(tmp_path), [trial], "threading", 2, "") == ""
     with isolated_registries():  # as in a new process

@@ -1,14 +1,10 @@
-"""Each file here that is no test is a plugin."""
-
-from pathlib import Path
+"""The plugins of docs/how-to/extend.md, and none."""
 
 import pytest
 from third_party import Made, isolated_registries, plugins
 from zoo import Zoo
 
 __all__ = ["plugins"]
-HERE = Path(__file__).parent
-collect_ignore = [path.name for path in HERE.glob("*.py") if not path.name.startswith(("test_", "conftest"))]
 
 
 @pytest.fixture(scope="session")

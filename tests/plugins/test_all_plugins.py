@@ -8,16 +8,15 @@ from unittest.mock import patch
 
 import pytest
 from small_runs import words
-from third_party import isolated_registries
+from third_party import FILES, isolated_registries
 
 import selfattn
 from selfattn.cli.main import main
 from selfattn.errors import UserError
 from selfattn.registry import load_plugin
 
-HERE = Path(__file__).parent
 pytestmark = pytest.mark.usefixtures("isolated")
-PLUGINS = [HERE / f"{name}.py" for name in (
+PLUGINS = [FILES / f"{name}.py" for name in (
     "cosine_score", "kerple_position", "convolutional_family", "reversal_task", "edit_similarity", "seed_spread",
     "relu_normalizer", "gated_attention",
 )]  # fmt: skip
@@ -123,10 +122,10 @@ def test_what_branches_on_data_is_not_exported(compared, tmp_path, monkeypatch):
 
 def test_a_task_has_commands_made_from_its_options(cli):
     for line in ("train reversal --help --plugin TASK", "--plugin TASK compare reversal --help"):
-        shown = cli(*words(line, TASK=HERE / "reversal_task.py")).out
+        shown = cli(*words(line, TASK=FILES / "reversal_task.py")).out
         for said in ("Write words backwards.", "--letters STR", "[default: abcdefgh]", "Letters of the words."):
             assert said in shown
-    refused = cli(*words("train reversal --out x --plugin TASK --longest 1", TASK=HERE / "reversal_task.py")).refusal()
+    refused = cli(*words("train reversal --out x --plugin TASK --longest 1", TASK=FILES / "reversal_task.py")).refusal()
     assert "--longest: expected at least 3 letters, got 1" in refused
 
 

@@ -8,9 +8,9 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint
-from pathlib import Path
 
 import pytest
+from third_party import FILES
 
 import selfattn
 import selfattn.plugin
@@ -23,14 +23,13 @@ from selfattn.plugin import Claim, Metric, TaskData
 from selfattn.registry import METRICS, REGISTRIES, SCORES, Registry, load_plugin, register, version_of
 
 pytestmark = pytest.mark.usefixtures("isolated")
-HERE = Path(__file__).parent
 QUICK = "--quick --epochs 1 --items-per-epoch 64 --validation-items 5 --test-items 10 --seeds 1 --jobs 1"
 
 
 @pytest.mark.parametrize("options", ["--plan-only", pytest.param(QUICK, marks=pytest.mark.slow)])
 def test_the_documented_comparison_of_a_task(cli, tmp_path, options):
     command = f"compare reversal --models rnn-attention,transformer --match parameters {options} --out".split()
-    done = cli("--plugin", HERE / "reversal_task.py", *command, tmp_path / "out")
+    done = cli("--plugin", FILES / "reversal_task.py", *command, tmp_path / "out")
     assert done.code == 0, done.err
     assert (tmp_path / "out" / "report.html").is_file() == ("--quick" in options)
 
@@ -38,7 +37,7 @@ def test_the_documented_comparison_of_a_task(cli, tmp_path, options):
 @pytest.mark.parametrize("wrong", ["not torch.is_grad_enabled() or 1 / 0", "torch.is_grad_enabled()"])
 def test_a_part_that_fails_in_use_leaves_no_run(cli, tmp_path, wrong):
     """In training, or in validation alone."""
-    before, line, after = (HERE / "convolutional_family.py").read_text().partition("        x, last, maps =")
+    before, line, after = (FILES / "convolutional_family.py").read_text().partition("        x, last, maps =")
     plugin, out = tmp_path / "failing.py", tmp_path / "run"
     plugin.write_text(f"import torch\n{before}        assert {wrong}\n{line}{after}")
     small = ("--set", "dim=8", "--set", "embed_dim=5", "--items-per-epoch", 64, "--validation-items", 5)
@@ -50,7 +49,7 @@ def test_a_part_that_fails_in_use_leaves_no_run(cli, tmp_path, wrong):
 
 
 def test_a_metric_that_fails_is_told_before_anything_is_trained(cli, tmp_path):
-    load_plugin(str(HERE / "edit_similarity.py"))
+    load_plugin(str(FILES / "edit_similarity.py"))
     METRICS["edit_similarity"].counts = lambda self, outputs, references: 1 / 0
     options = ("--models", "rnn-plain", "--metric", "edit_similarity", "--out", tmp_path / "out")
     done = cli("compare", "dates", *options)
@@ -128,7 +127,7 @@ def test_every_name_exists(module):
         _ = module.nothing
 
 
-@pytest.mark.parametrize("path", [path for path in HERE.glob("*_*.py") if not path.name.startswith("test_")])
+@pytest.mark.parametrize("path", sorted(FILES.glob("*.py")))
 def test_a_plugin_needs_one_import(path):
     text = path.read_text(encoding="utf-8")
     imports = [line for line in text.splitlines() if line.startswith(("from selfattn", "import selfattn"))]
@@ -145,7 +144,7 @@ SETTINGS["set"] = ("decoder.score=cosine", "encoder.hidden_dim=8", "decoder.hidd
 def my_score(isolated, tmp_path, monkeypatch):
     """A plugin file that can also be imported as a module."""
     monkeypatch.syspath_prepend(str(tmp_path))
-    yield shutil.copy(HERE / "cosine_score.py", tmp_path / "my_score.py")
+    yield shutil.copy(FILES / "cosine_score.py", tmp_path / "my_score.py")
     sys.modules.pop("my_score", None)
 
 

@@ -1,11 +1,11 @@
 """A metric, a task and a report section, each a plugin by itself."""
 
 import re
-from pathlib import Path
 
 import pytest
 import report_records
 from report_records import printed, read
+from third_party import FILES, PAGE
 
 from selfattn.cli.main import main
 from selfattn.errors import SettingError, UserError
@@ -22,13 +22,12 @@ from selfattn.runs.load import load
 from selfattn.tokenizers.listed import LetterTokenizer, WordTokenizer
 from selfattn.words.messages import phrase
 
-HERE = Path(__file__).parent
 pytestmark = pytest.mark.usefixtures("isolated")
 
 
 def test_a_metric_is_summed_and_compared_as_the_built_in_ones():
-    load_plugin(str(HERE / "edit_similarity.py"))
-    assert METRICS.plugin_of("edit_similarity") == str(HERE / "edit_similarity.py")
+    load_plugin(str(FILES / "edit_similarity.py"))
+    assert METRICS.plugin_of("edit_similarity") == str(FILES / "edit_similarity.py")
     metric = make_metric("edit_similarity")
     assert metric.of(["2008-11-13"], ["2008-11-13"]) == 1
     assert metric.of(["abcd", "abcd"], ["abxy", "wxyz"]) == (0.5 + 0) / 2
@@ -47,7 +46,7 @@ def test_a_metric_is_summed_and_compared_as_the_built_in_ones():
 
 @pytest.fixture
 def reversal(isolated):
-    load_plugin(str(HERE / "reversal_task.py"))
+    load_plugin(str(FILES / "reversal_task.py"))
     return TASKS["reversal"]
 
 
@@ -81,7 +80,7 @@ def test_three_given_files_are_trained_and_tested_on(tmp_path):
     run = tmp_path / "run"
     options = ["--folder", tmp_path, "--word-language", "xyz", "--model", "rnn-attention", "--epochs", 1, "--out", run]
     small = ["--set", "encoder.hidden_dim=16", "--set", "decoder.hidden_dim=16"]
-    main([str(word) for word in ("--plugin", HERE / "given_files.py", "train", "pronunciation", *options, *small)])
+    main([str(word) for word in ("--plugin", FILES / "given_files.py", "train", "pronunciation", *options, *small)])
     trained = load(run)
     assert isinstance(trained.tokenizer.source, LetterTokenizer)
     assert isinstance(trained.tokenizer.target, WordTokenizer)
@@ -95,7 +94,7 @@ def test_three_given_files_are_trained_and_tested_on(tmp_path):
 
 @pytest.fixture
 def record(isolated):
-    load_plugin(str(HERE / "seed_spread.py"))
+    load_plugin(str(FILES / "seed_spread.py"))
     return read("rich")
 
 
@@ -163,6 +162,6 @@ def test_a_section_draws_a_heat_map(record, tmp_path, capsys):
 
 
 def test_the_page_on_plugins_lists_the_sections():
-    page = (HERE.parents[1] / "docs" / "how-to" / "extend.md").read_text(encoding="utf-8")
+    page = PAGE.read_text(encoding="utf-8")
     builtin = [key for key in SECTIONS if SECTIONS[key].__module__.startswith("selfattn.")]
     assert [key for key in builtin if f"`{key}`" not in page] == []
