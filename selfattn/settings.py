@@ -192,11 +192,15 @@ def check(options: Any, name: str, kind: type, holds: Callable[[Any], bool], exp
     value = getattr(options, name)
     if value is None and type(options).__dataclass_fields__[name].default is None:
         return
+    if not (_is_of(value, kind) and holds(value)):
+        raise SettingError(f"`{name}`: expected {expected}, got {shown(value)}")
+
+
+def _is_of(value: Any, kind: type) -> bool:
+    """Whether a value is of a kind; whole numbers are of ``float`` too, and NaN, infinity and bools are no numbers."""
     accepted = int | float if kind is float else kind
     is_finite = not isinstance(value, float) or math.isfinite(value)
-    is_of_kind = isinstance(value, accepted) and is_finite and not isinstance(value, bool)
-    if not (is_of_kind and holds(value)):
-        raise SettingError(f"`{name}`: expected {expected}, got {shown(value)}")
+    return isinstance(value, accepted) and is_finite and not isinstance(value, bool)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -247,8 +251,10 @@ class Bounds:
         """Describe the range for an error message."""
         return f"a whole number from {self}" if self.kind is int else f"a number in {self}"
 
-    def hold(self, value: float) -> bool:
-        """Whether a number is in the range."""
+    def hold(self, value: Any) -> bool:
+        """Whether a value is of the kind and in the range; NaN, infinity and bools are no numbers."""
+        if not _is_of(value, self.kind):
+            return False
         is_high_enough: bool = value > self.low if self.low_is_open else value >= self.low
         is_low_enough: bool = value < self.high if self.high_is_open else value <= self.high
         return is_high_enough and is_low_enough
