@@ -9,7 +9,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any, Literal
 
@@ -182,12 +182,10 @@ def remove_remains(out: Path) -> None:
 
 def _remove_part(folder: Path, name: str) -> None:
     """Remove the unfinished directory of a process that was killed; one that is at work holds its lock."""
-    from filelock import FileLock, Timeout
+    from filelock import FileLock
 
-    with suppress(OSError):
-        if not (folder / LOCK).exists():
-            folder.rmdir()  # which fails where something is in it
-            return
-        with suppress(Timeout), FileLock(folder / LOCK, timeout=0):
-            if not names_in(folder) or (is_ours(folder / _PART) and names_in(folder) <= {_PART, name}):
-                shutil.rmtree(folder)
+    # A process that is killed while it removes the directory itself may leave one without a lock.
+    lock = FileLock(folder / LOCK, timeout=0) if (folder / LOCK).exists() else nullcontext()
+    with suppress(OSError), lock:  # a lock that another process holds is a TimeoutError
+        if not names_in(folder) or (is_ours(folder / _PART) and names_in(folder) <= {_PART, name}):
+            shutil.rmtree(folder)

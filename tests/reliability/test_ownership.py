@@ -10,7 +10,7 @@ import training_parts as parts
 from small_runs import contents, words
 
 from selfattn.errors import UserError
-from selfattn.files import ASIDE, in_use, open_to_append
+from selfattn.files import ASIDE, LOCK, in_use, open_to_append
 from selfattn.ownership import check_ours, new_directory, remove_remains
 from selfattn.training.config import TrainingConfig
 
@@ -163,8 +163,10 @@ def test_a_new_directory_is_complete_or_not_there(tmp_path):
     with pytest.raises(UserError, match=r"^no$"):
         write(True)
     assert contents(tmp_path) == {"a": None}
-    with new_directory(tmp_path / "a" / "out") as folder:  # what a killed process leaves, and something of a user
-        shutil.copytree(folder.parent, tmp_path / "a" / f".out.x{ASIDE}")
+    with new_directory(tmp_path / "a" / "out") as folder:  # what killed processes leave, and something of a user
+        for remains in ("x", "w"):
+            shutil.copytree(folder.parent, tmp_path / "a" / f".out.{remains}{ASIDE}")
+    (tmp_path / "a" / f".out.w{ASIDE}" / LOCK).unlink()  # the second while it removed this itself
     shutil.rmtree(tmp_path / "a" / "out")
     (tmp_path / "a" / f".out.y{ASIDE}").mkdir()
     own = f"a/.out.z{ASIDE}"
