@@ -241,12 +241,13 @@ def plugins_apart(plan: ComparisonPlan, runs: Sequence[RunOnDisk]) -> list[str]:
 def _is_as_planned(plan: ComparisonPlan, planned: Training, config: RunConfig) -> bool:
     """Whether a run, or a trial, has the seed, data and settings of the plan, tuned ones included."""
     recipe = decode(TrainingConfig, plan.seal.decides.get("recipe", {}), file="plan", advice=_ADVICE)
-    pairs = planned.amount.pairs
-    data = dict(plan.seal.decides["data"]) | ({} if pairs is None else {"first": pairs})  # type: ignore[call-overload]  # plain values
+    data = plan.seal.decides.get("data")
+    first = {} if planned.amount.pairs is None else {"first": planned.amount.pairs}
     return (
         config.training == planned.training_from(recipe)
         and config.model == planned.model.config
-        and dict(config.data) == data
+        and isinstance(data, Mapping)
+        and config.data == {**data, **first}
     )
 
 
@@ -258,6 +259,8 @@ def check_sizes(matching: Matching, models: Mapping[str, ModelConfig]) -> Gate:
         models: by name.
     """
     counts = matching.counts
+    if not counts:
+        return Gate("matched budgets", False, "the plan has no size of a model")
     smallest, largest, share = spread(counts)
     too_far = False
     quantity = {"flops": "flops", "body": "parameters of the body"}.get(
@@ -329,9 +332,7 @@ def published(seal: Seal) -> str:
 
 def validation_in_test(seal: Seal) -> str:
     """Say how many test items are validation items too; empty where they are few."""
-    validation = seal.decides.get("validation")
-    test = seal.decides.get("test")
-    if not isinstance(validation, Mapping) or not isinstance(test, Mapping):
-        return ""
-    count = int(validation.get("in_test", 0))
-    return f"{count:,} of {test['items']:,} test items" if count > _SHARED * test["items"] else ""
+    match seal.decides:
+        case {"validation": {"in_test": int(count)}, "test": {"items": int(items)}} if count > _SHARED * items:
+            return f"{count:,} of {items:,} test items"
+    return ""

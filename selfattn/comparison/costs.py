@@ -10,8 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import repeat
 from pathlib import Path
+from typing import Annotated
 
 import torch
+from annotated_types import Gt
 
 from selfattn.codec import Plain, read, write
 from selfattn.comparison.plan import ComparisonPlan
@@ -46,6 +48,7 @@ _SINGLE = 50  # single inputs
 _BATCHES = 3  # inputs in batches
 _INPUTS = 256  # decoded in batches
 _SCHEDULE = 1000  # steps of a training whose middle one is timed
+_Time = Annotated[float, Gt(0)]
 
 
 @dataclass(frozen=True)
@@ -59,10 +62,10 @@ class ModelTimes(Plain):
         steps: seconds of a training step of runs that read more or less in one, by :func:`step_key`.
     """
 
-    step_seconds: float
-    predict_ms: float
-    predict_batch_ms: float
-    steps: Mapping[str, float] = field(default_factory=dict)
+    step_seconds: _Time
+    predict_ms: _Time
+    predict_batch_ms: _Time
+    steps: Mapping[str, _Time] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from pathlib import Path
 from random import SystemRandom
 from typing import Any
 
-from selfattn.codec import Plain, encode, read, short
+from selfattn.codec import Plain, decode, encode, read, short
 from selfattn.comparison import report
 from selfattn.comparison.analysis import measure
 from selfattn.comparison.check import pairs_digest, read_published
@@ -22,7 +22,7 @@ from selfattn.comparison.outputs import Judged
 from selfattn.comparison.plan import ComparisonPlan, planned_trials, read_plan
 from selfattn.comparison.record import make_record
 from selfattn.comparison.scores import JudgedScores
-from selfattn.comparison.tested import ENDED, Prediction, RunOnDisk, RunOutputs, RunTable, by_model, read_runs
+from selfattn.comparison.tested import ENDED, RESULT, Prediction, RunOnDisk, RunOutputs, RunTable, by_model, read_runs
 from selfattn.decoding.options import DecodingOptions
 from selfattn.errors import SettingError, UserError
 from selfattn.evaluation.gates import output_gates
@@ -96,15 +96,13 @@ def _check_outputs(run: RunOnDisk, items: int | None) -> tuple[Recomputation, Ru
     if run.failed:
         ended = (f"its training is {run.record.status}",) if run.record.status in ENDED else ()
         return Recomputation(f"{name} (diverged)", ended, 0), stored
-    beam = int(run.result.decoding["beam"])
-    penalty = run.result.decoding["length_penalty"]
     stored_answers = {"": stored.answers, **stored.probes}
     before = stored_answers
     if is_sample := items is not None and items < len(stored.answers):
         before = {"": SystemRandom().sample(stored.answers, items)}  # which nobody can foresee
     try:
         loaded = load(run.path)
-        options = DecodingOptions(beam=beam, length_penalty=penalty)
+        options = decode(DecodingOptions, run.result.decoding, file=run.path / RESULT, advice=_ADVICE)
         after = {}
         for probe, answers in before.items():
             targets = [item.target for item in stored_answers[probe]]

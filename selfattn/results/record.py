@@ -394,7 +394,7 @@ class Matching(Plain):
 
     budget: Literal["parameters", "body", "flops", "none"] = "none"
     target: float | None = None
-    counts: Mapping[str, float] = field(default_factory=dict)
+    counts: Mapping[str, Annotated[float, Gt(0)]] = field(default_factory=dict)
     limit: float = 0.02
     allowed_apart: bool = False
 
