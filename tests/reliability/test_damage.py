@@ -164,6 +164,10 @@ FORGERIES = [
        REPORT, "plan.json: content: name of a model: at most 100 letters")
       for name in ("../../../outside", "/tmp/outside", "a/b", "..", "", "x" * 300)),
     ("plan.json", partial(forge, lambda plan: plan.update(seeds=10**12)), REPORT, SEEDS),
+    ("plan.json", partial(forge, lambda plan: plan["matching"]["counts"].update(plain=0)), REPORT,
+     "plan.json: matching.counts.plain: expected greater than 0, found 0; "),
+    ("costs.json", partial(forge, lambda costs: costs["models"]["plain"].update(step_seconds=0)), REPORT,
+     "costs.json: models.plain.step_seconds: expected greater than 0, found 0; "),
     (f"{RUN}/config.json", partial(enlarge, 64 << 20), PREDICT, "config.json: is larger than 64 MiB; "),
     (f"{RUN}/metrics.jsonl", partial(enlarge, 1 << 30), REPORT, "metrics.jsonl: is larger than 1024 MiB; "),
     (f"{RUN}/config.json", point_to_a_pipe, "evaluate RUN", "pipe: is not a file; "),
