@@ -27,22 +27,21 @@ def kept(runs, tmp_path_factory):
     return out
 
 
-@pytest.mark.parametrize("name", [".", ".."])
 @pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_takes_a_run_by_its_place(cli, kept, tmp_path, monkeypatch, command, name):
+def test_every_command_takes_a_run_by_its_place(cli, kept, tmp_path, monkeypatch, command):
     pairs = tmp_path / "pairs.tsv"
     pairs.write_text("1/2/03\t2003-01-02\n")
     ends = []
-    for given in ("PATH", name):
-        place = tmp_path / ("of-path" if given == "PATH" else "of-place")
+    for given in ("PATH", ".", ".."):
+        place = tmp_path / str(len(ends))
         run = Path(shutil.copytree(kept, place / "run"))
         (place / "new").mkdir()
         before = contents(run).keys() - {".lock"}
-        monkeypatch.chdir(run if name == "." else run / "tokenizer")
-        words = command.replace("RUN", str(run) if given == "PATH" else name).replace("PAIRS", str(pairs))
+        monkeypatch.chdir(run / "tokenizer" if given == ".." else run)
+        words = command.replace("RUN", str(run) if given == "PATH" else given).replace("PAIRS", str(pairs))
         done = cli(*words.replace("NEW", str(place / "new")).split(), stdin="1/2/03\n")
         assert done.code in (0, 2), done.err
         assert "Traceback" not in done.err
         assert contents(run).keys() - {".lock"} == before
         ends.append((done.code, {name for name in contents(place) if not name.endswith(".lock")}))
-    assert ends[0] == ends[1]
+    assert ends[0] == ends[1] == ends[2]
