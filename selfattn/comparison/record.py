@@ -77,6 +77,9 @@ def make_record(
     versions = {name: first.record.versions.get(name) for name in ("selfattn", "python", "torch", "babel", "cldr")}
     machine = {name: first.record.machine.get(name) for name in ("platform", "cpu", "cores", "threads")}
     described = [_model(task, runs, shared, plan, times.get(name)) for name, runs in models.items()]
+    tuning = None
+    if plan.space:
+        tuning = results.Tuning(plan.tuning_trials, plan.tunings, plan.tuning_seed, space_texts(plan))
     record = results.Record(
         schema=results.SCHEMA,
         task=first.config.task,
@@ -92,9 +95,7 @@ def make_record(
         subject=task.subject(),
         budgets=_budgets(trained, plan) if len(plan.budgets) > 1 else None,
         margin=plan.margin,
-        tuning=results.Tuning(plan.tuning_trials, plan.tunings, plan.tuning_seed, space_texts(plan))
-        if plan.space
-        else None,
+        tuning=tuning,
         plan=check_plan(comparison, plan, trained),
         target=_target(trained, plan, plan.until) if plan.until is not None else None,
     )

@@ -267,6 +267,7 @@ def layer_of(name):
 
 def test_the_list_of_normalizers_is_this():
     built_in = [name for name in NORMALIZERS if NORMALIZERS.plugin_of(name) is None]
+    built_in = [name for name in built_in if name != "relu_share"]  # of an example in a docstring, which may come first
     assert built_in == [*NAMES, "none"]  # none: linear attention, which has no distribution
     assert all(f"``{name}``" in str(MultiHeadAttention.__doc__) for name in NAMES)
 
