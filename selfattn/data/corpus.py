@@ -141,6 +141,8 @@ def clean_rows(
             tally.drop("empty", row)
         elif limited and options.max_characters and longest > options.max_characters:
             tally.drop("too long", row, f"{longest:,} characters")
+        elif source == row.source and target == row.target and tag == row.tag:
+            yield row
         else:
             yield RawPair(row.line, source, target, row.file, tag)
 
@@ -168,22 +170,26 @@ _MANY = 500_000  # pairs from which on streaming is proposed
 _SAMPLE = 10_000  # pairs of a stream whose median ratio of lengths is used for all
 _ADVICE = "name pairs to test on: `data` SOURCE TARGET, or one file of pairs"
 
-_ASCII_NOT_LETTERS = bytes(code for code in range(128) if not chr(code).isalnum())
+# Of ASCII, what is neither a letter nor a digit, but for the line feed.
+_SIGNS = bytes(code for code in range(128) if not chr(code).isalnum() and chr(code) != "\n")
 _BLOCK = 1000  # pairs whose texts are hashed together
 
 
-def loose(text: str) -> str:
-    """Return the letters and digits of a text, case ignored; a text without any stays as it is.
+def loose(texts: Sequence[str]) -> list[str]:
+    """Return the letters and digits of each text, case ignored; a text without any stays as it is.
+
+    Args:
+        texts: clean, so without line feeds.
 
     Example:
-        >>> loose("I'm tired!") == loose("I’m tired."), loose("?!")
-        (True, '?!')
+        >>> loose(["I'm tired!", "I’m tired.", "?!"])
+        ['imtired', 'imtired', '?!']
     """
-    kept = text.casefold().encode("utf-8", "surrogatepass").translate(None, _ASCII_NOT_LETTERS)
-    letters = kept.decode("utf-8", "surrogatepass")
-    if not letters.isalnum():  # further signs are rare, and take several times as long
-        letters = "".join(filter(str.isalnum, letters))
-    return letters or text
+    kept = "\n".join(texts).casefold().encode("utf-8", "surrogatepass").translate(None, _SIGNS)
+    lines = kept.decode("utf-8", "surrogatepass").split("\n")
+    # Further signs than those of ASCII are rare, and take several times as long.
+    found = [line if line.isalnum() else "".join(filter(str.isalnum, line)) for line in lines]
+    return [letters or text for letters, text in zip(found, texts, strict=True)]
 
 
 def components_of(pairs: Sequence[Pair]) -> NDArray[np.int64]:
@@ -214,14 +220,14 @@ def components_of(pairs: Sequence[Pair]) -> NDArray[np.int64]:
 def _numbered(texts: Iterable[str]) -> NDArray[np.int64]:
     """Number texts, those alike by `loose` the same, from 0.
 
-    Fingerprints of 8 bytes stand for texts: with a million texts, the chance is 1 in 30 million that two of them have
-    the same one, which then only keeps their pairs in one part.
+    Their hashes stand for texts: with a million texts, the chance is 1 in 30 million that two of them have the same
+    one, which then only keeps their pairs in one part.
     """
-    fingerprints = array("Q")
-    for text in texts:
-        digest = hashlib.blake2b(loose(text).encode("utf-8", "surrogatepass"), digest_size=8).digest()
-        fingerprints.frombytes(digest)
-    numbers = np.unique(np.frombuffer(fingerprints, dtype=np.uint64), return_inverse=True)[1]
+    hashes = array("q")
+    stream = iter(texts)
+    while block := list(islice(stream, _BLOCK)):
+        hashes.extend(map(hash, loose(block)))
+    numbers = np.unique(np.frombuffer(hashes, dtype=np.int64), return_inverse=True)[1]
     return np.asarray(numbers, dtype=np.int64)
 
 

@@ -504,11 +504,11 @@ def word_counts(texts: Iterable[str]) -> dict[str, int]:
 def _drawn(texts: Iterable[str], count: int) -> list[str]:
     """Draw texts uniformly by reservoir sampling; only the drawn texts are kept."""
     chance = random.Random(0)
-    drawn: list[str] = []
-    for number, text in enumerate(texts):
-        if number < count:
-            drawn.append(text)
-        elif (place := chance.randrange(number + 1)) < count:
+    stream = iter(texts)
+    drawn = list(islice(stream, count))
+    for number, text in enumerate(stream, count + 1):
+        place = chance.randrange(number)
+        if place < count:
             drawn[place] = text
     return drawn
 

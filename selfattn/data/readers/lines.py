@@ -17,7 +17,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -67,6 +67,7 @@ _START = 512  # bytes that tell what a file is
 _HEAD_BYTES = 1 << 20  # bytes that the first lines are taken from
 _HEAD = 1_000  # lines that tell how a file is understood
 _BLOCK = 1 << 16  # bytes that are held against UTF-8
+_TOGETHER = 1 << 14  # characters that are divided into lines together
 _LONGEST = 64 << 20  # characters of a line; a few megabytes of gzip unpack to gigabytes
 _REPORTED = 5_000_000  # lines between two reports of progress
 _COUNTED = 1 << 20  # bytes whose lines are counted together
@@ -242,6 +243,11 @@ def lines_of(path: Path, encoding: str | None = None) -> Iterator[str]:
         ...     list(lines_of(path))
         ['one', 'two']
     """
+    return chain.from_iterable(_blocks_of(path, encoding))
+
+
+def _blocks_of(path: Path, encoding: str | None) -> Iterator[list[str]]:
+    """Read the lines of a file, many at a time; see `lines_of`."""
     with open_bytes(path) as file:
         used = _encoding_of(path, file.read(_BLOCK), encoding)
         file.seek(0)
@@ -249,24 +255,30 @@ def lines_of(path: Path, encoding: str | None = None) -> Iterator[str]:
             yield from _checked_lines(path, text, used, is_given=encoding is not None)
 
 
-def _checked_lines(path: Path, text: io.TextIOBase, used: str, *, is_given: bool) -> Iterator[str]:
-    """Read the lines of a decoded file, and refuse what is no line of text."""
+def _checked_lines(path: Path, text: io.TextIOBase, used: str, *, is_given: bool) -> Iterator[list[str]]:
+    """Read the lines of a decoded file, many at a time, and refuse what is no line of text."""
     number = 0
     try:
-        while line := text.readline(_LONGEST):
-            number += 1
-            if number == 1:
-                line = line.removeprefix("\ufeff")
-                if not line.endswith("\n") and line.count("\r") > 1:
+        while block := text.read(_TOGETHER):
+            block += text.readline(_LONGEST)  # the rest of the last line, or one more
+            if number == 0:
+                block = block.removeprefix("\ufeff")
+                if "\n" not in block and block.count("\r") > 1:
                     raise UserError(f"{path}: its lines end in \\r alone, as on old Macs; save it with \\n")
-            elif number % _REPORTED == 0:
-                say(f"{path}: {number:,} lines read so far")
-            if len(line) == _LONGEST:
-                raise UserError(f"{path}:{number}: longer than {_LONGEST >> 20} MiB; give one text a line")
-            if is_given and (control := _NO_TEXT.search(line)):
-                finding = f"{path}:{number}: read as {used}, it has the control character {control[0]!a}"
+            if is_given and (control := _NO_TEXT.search(block)):
+                place = f"{path}:{number + 1 + block.count(chr(10), 0, control.start())}"
+                finding = f"{place}: read as {used}, it has the control character {control[0]!a}"
                 raise UserError(f"{finding}; give the `encoding` that it is in, such as cp1252 or utf-16-le")
-            yield line.rstrip("\n").removesuffix("\r")
+            lines = block.removesuffix("\n").split("\n")
+            if "\r" in block:
+                lines = [line.removesuffix("\r") for line in lines]
+            number += len(lines)
+            if len(lines[-1]) >= _LONGEST:
+                yield lines[:-1]
+                raise UserError(f"{path}:{number}: longer than {_LONGEST >> 20} MiB; give one text a line")
+            for report in range((number - len(lines)) // _REPORTED, number // _REPORTED):
+                say(f"{path}: {(report + 1) * _REPORTED:,} lines read so far")
+            yield lines
     except UnicodeError as error:
         raise _undecoded(path, used, number + 1, error) from None
 
@@ -345,7 +357,7 @@ class LearnedFile:
                 except UnicodeError as error:
                     raise _undecoded(path, used, 1, error) from None
         lines = _checked_lines(path, io.StringIO(text, newline="\n"), used, is_given=encoding is not None)
-        head = list(islice(lines, _HEAD))
+        head = list(islice(chain.from_iterable(lines), _HEAD))
         if not is_whole and 1 < len(head) < _HEAD and not text.endswith("\n"):
             head.pop()  # cut
         digest = content.hexdigest()

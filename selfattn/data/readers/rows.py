@@ -286,6 +286,8 @@ def is_encodable(source: str, target: str) -> bool:
         >>> is_encodable("é", "한"), is_encodable("a", "\\udcff")
         (True, False)
     """
+    if source.isascii() and target.isascii():
+        return True
     try:
         source.encode()
         target.encode()
