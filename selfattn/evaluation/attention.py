@@ -67,10 +67,16 @@ def links_of_spans(spans: Sequence[Span], source: Sequence[Range], target: Seque
     """Return the links of :func:`gold_from_spans`, as places of a source token and a target token."""
     links: set[Link] = set()
     for span in spans:
-        columns = [number for number, place in enumerate(source) if _overlap(place, span.source)]
-        rows = [number for number, place in enumerate(target) if _overlap(place, span.target)]
-        links.update(product(columns, rows))
+        links.update(product(_overlapping(source, span.source), _overlapping(target, span.target)))
     return links
+
+
+def _overlapping(places: Sequence[Range], place: Range) -> list[int]:
+    """Return the numbers of the places that share a character with this one."""
+    first, last = place
+    if first >= last:
+        return []
+    return [number for number, (start, end) in enumerate(places) if start < last and first < end and start < end]
 
 
 def linked_examples(
@@ -278,10 +284,6 @@ def _score(layer: int, sums: list[float]) -> HeadAlignment:
         for on_gold, tokens, links, hits in (of_steps[:4], of_steps[4:])
     )
     return HeadAlignment(layer, None, *writing, *reading, entropy / rows, entropy_share / rows, eos / rows)
-
-
-def _overlap(first: Range, second: Range) -> bool:
-    return max(first[0], second[0]) < min(first[1], second[1])
 
 
 _BATCH_SIZE = 16
