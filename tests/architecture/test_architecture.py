@@ -244,33 +244,38 @@ def test_no_file_asks_of_which_family_a_model_is():
     assert not asked, "\n".join(asked)
 
 
-def printed(code, stdin=""):
-    """The last line that a program prints, in a new process."""
+@cache
+def printed(code):
+    """The lines that a program prints, in a new process."""
     # `python -c` puts the working folder first on the path, as running a script from there would.
     options = {"cwd": PACKAGE.parent, "capture_output": True, "text": True, "check": False}
-    done = subprocess.run([sys.executable, "-c", code], input=stdin, **options)
+    done = subprocess.run([sys.executable, "-c", code], **options)
     assert done.returncode == 0, done.stderr
-    return done.stdout.splitlines()[-1]
+    return done.stdout.splitlines()
 
 
 RUN = PACKAGE.parent / "tests/fixtures/formats/run-dates"
 COMMANDS = ["--help", "models", "train dates --help-all", "compare translation --help", "", "--version"]
-MAIN = "from selfattn.cli.main import main\n"
 OTHERS = (
     "selfattn.claims selfattn.comparison selfattn.data selfattn.report selfattn.results selfattn.runs selfattn.tasks "
+    "selfattn.training.config "
 )
 CHAR = str(PACKAGE.parent / "tests/fixtures/formats/tokenizer-char")
-# A program, and the modules that it does not load.
+# Parts of programs, and the modules that are not loaded when a part has been run.
 NOT_LOADED = {
     "the package": (
         "import os; before = dict(os.environ); import selfattn.plugin; assert dict(os.environ) == before",
         "torch numpy datasets jinja2 cyclopts rich babel safetensors pydantic"),
-    "what users ask for": (
-        "import selfattn as s; s.load, s.attend, s.MultiHeadAttention", "datasets cyclopts jinja2 rich"),
-    "training": (
-        "import selfattn, tempfile\nwith tempfile.TemporaryDirectory() as out: selfattn.train('dates', "
-        "model='rnn-plain', out=out + '/run', epochs=1, items_per_epoch=8, validation_items=1)",
-        "selfattn.report torch._dynamo"),
+    "help": (
+        "import atexit, gc; first = gc.get_stats()[0]['collections']\n"
+        "def gone_through(): print('cycles:', gc.get_stats()[0]['collections'] - first, gc.get_freeze_count())\n"
+        "atexit.register(gone_through)\n"  # after what the command does then
+        "sys.argv = ['selfattn', '--help']; from selfattn.cli.__main__ import main as start; start()",
+        f"{OTHERS} selfattn.models selfattn.tokenizers"),
+    "a command": (
+        "from selfattn.cli.main import main; main(['predict', '--help'])", f"{OTHERS} selfattn.cli.tokenizer"),
+    "help and lists": (
+        f"for words in {COMMANDS!r}: main(words.split())", "torch numpy babel jinja2 safetensors pydantic"),
     "configurations": ("import selfattn.models.families", "torch"),
     "a tokenizer": (
         f"import selfattn.cli.tokenizer\nfrom selfattn.tokenizers.load import load_tokenizer as load\nload({CHAR!r})",
@@ -280,36 +285,37 @@ NOT_LOADED = {
         "torch._dynamo scipy sacrebleu transformers datasets cyclopts rich babel selfattn.claims selfattn.comparison "
         "selfattn.experiments selfattn.report selfattn.training.loop selfattn.exports.onnx selfattn.results.plan "
         "selfattn.results.quality selfattn.results.record selfattn.evaluation.attention selfattn.evaluation.metrics"),
-    "help and lists": (
-        f"{MAIN}for words in {COMMANDS!r}: main(words.split())", "torch numpy babel jinja2 safetensors pydantic"),
-    "a command": (f"{MAIN}main(['predict', '--help'])", f"{OTHERS} selfattn.training.config selfattn.cli.tokenizer"),
-    "help": (f"{MAIN}main(['--help'])", f"{OTHERS} selfattn.training.config selfattn.models selfattn.tokenizers"),
+    "what users ask for": (
+        "import selfattn as s; s.load, s.attend, s.MultiHeadAttention", "datasets cyclopts jinja2 rich"),
+    "training": (
+        "import selfattn, tempfile\nwith tempfile.TemporaryDirectory() as out: selfattn.train('dates', "
+        "model='rnn-plain', out=out + '/run', epochs=1, items_per_epoch=8, validation_items=1)",
+        "selfattn.report torch._dynamo"),
 }  # fmt: skip
+*WITHOUT_TORCH, PREDICTING, _, _ = NOT_LOADED
+PROGRAMS = [WITHOUT_TORCH, [PREDICTING], pytest.param(["what users ask for", "training"], marks=pytest.mark.slow)]
 
 
-SLOW = ("what users ask for", "training")
-
-
-@pytest.mark.parametrize(
-    "program", [pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in NOT_LOADED]
-)
-def test_what_a_program_does_not_need_is_not_loaded(program):
-    code, names = NOT_LOADED[program]
-    unneeded = tuple(f"{name}." for name in names.split())
-    loaded = printed(f"import sys\n{code}\nprint('\\n' + ' '.join(sys.modules))").split()
-    assert sorted(name for name in loaded if f"{name}.".startswith(unneeded)) == []
-
-
-def test_a_command_searches_what_it_imported_for_cycles_neither_at_the_start_nor_at_the_end():
-    code = (
-        "import atexit, gc, sys\n"
-        "def full(): return gc.get_stats()[2]['collections']\n"
-        "before = full()\n"
-        "atexit.register(lambda: print(full() - before, gc.get_freeze_count() > 50_000))\n"  # after the command's own
-        f"sys.argv = ['selfattn', 'predict', {str(RUN)!r}]\n"
-        "from selfattn.cli.__main__ import main; main()"
+def output(parts):
+    """What a program of these parts prints; behind each part, all that is loaded."""
+    return printed(
+        "import sys\n" + "".join(f"{NOT_LOADED[part][0]}\nprint('loaded:', *sys.modules)\n" for part in parts)
     )
-    assert printed(code, "May 1, 2001\n") == "0 True"
+
+
+@pytest.mark.parametrize("parts", PROGRAMS, ids=lambda parts: parts[0])
+def test_what_a_program_does_not_need_is_not_loaded(parts):
+    loaded = [line.split() for line in output(parts) if line.startswith("loaded: ")]
+    for part, names in zip(parts, loaded, strict=True):
+        unneeded = tuple(f"{name}." for name in NOT_LOADED[part][1].split())
+        assert sorted(name for name in names if f"{name}.".startswith(unneeded)) == [], part
+
+
+def test_what_was_imported_is_seldom_searched_for_cycles_and_not_at_the_end():
+    """By default the collector begins with 700 young objects."""
+    searches, frozen = map(int, output(WITHOUT_TORCH)[-1].removeprefix("cycles: ").split())
+    assert searches < 40
+    assert frozen > 20_000
 
 
 @pytest.mark.slow

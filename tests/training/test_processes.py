@@ -116,7 +116,8 @@ def test_threads_follow_from_the_size_of_the_model_alone(runs, train, tmp_path, 
     record = RunDirectory(runs["rnn-plain"].path).record()
     assert record.machine["threads"] == 1
     monkeypatch.setattr(processes, "LARGE_MODEL", record.parameters)
-    train("rnn-plain", tmp_path / "large")
+    brief = {"epochs": 1, "items_per_epoch": 4, "batch_size": 4, "validation_items": 1}
+    train("rnn-plain", tmp_path / "large", training=brief)
     assert RunDirectory(tmp_path / "large").record().machine["threads"] == 2
     assert torch.get_num_threads() == before
 
@@ -125,6 +126,7 @@ def test_threads_follow_from_the_size_of_the_model_alone(runs, train, tmp_path, 
 
 
 SETTINGS = ("encoder.dim=16", "decoder.dim=16", "encoder.num_layers=1", "encoder.dropout=0.3")
+BRIEF = {"epochs": 2, "items_per_epoch": 80, "batch_size": 16, "validation_items": 4}
 
 
 def at_once(actions):
@@ -139,12 +141,12 @@ def at_once(actions):
         return list(pool.map(act, actions))
 
 
-def test_trainings_in_two_threads_are_those_one_after_the_other(train, runs, tiny, tmp_path, capsys):
+def test_trainings_in_two_threads_are_those_one_after_the_other(train, runs, tmp_path, capsys):
     texts = ["May 1, 2001", "5/1/01"]
     expected = runs["rnn-attention"].predict(texts)
 
     def weights(name, seed):
-        run = train("transformer", tmp_path / name, training=tiny | {"seed": seed, "set": SETTINGS})
+        run = train("transformer", tmp_path / name, training=BRIEF | {"seed": seed, "set": SETTINGS})
         return (run.path / WEIGHTS).read_bytes()
 
     def outputs():

@@ -54,13 +54,17 @@ def test_only_what_is_given_replaces_the_recipe():
     assert replace(recipe, **clipped) == TrainingConfig(lr=0.5, epochs=7, clip_norm=0.0)
 
 
+BRIEF = {"epochs": 2, "items_per_epoch": 16, "batch_size": 8, "validation_items": 4}
+
+
 # Frozen weights: bit-equal after the training, not in the optimizer, told, refused where nothing matches
 
 
 @pytest.mark.parametrize(("part", "average"), [("encoder", "none"), ("embeddings", "ema"), ("*.out_proj.*", "last")])
 def test_frozen_weights_stay_and_the_optimizer_has_none_of_them(train, runs, part, average, tmp_path):
     first = load(runs["transformer"].path)
-    run = train("transformer", tmp_path / "run", init_from=first.path, set=(), freeze=part, average=average)
+    changes = {"init_from": first.path, "set": (), "freeze": part, "average": average}
+    run = train("transformer", tmp_path / "run", training=BRIEF, **changes)
     after = load(run.path).model.state_dict()
     freeze(first.model, [part])
     groups = make_optimizer(first.model, TrainingConfig()).param_groups
@@ -87,7 +91,7 @@ def test_what_matches_nothing_is_refused(runs, part):
 
 
 def test_told_and_refused_in_a_line(runs, cli, tmp_path):
-    small = ("--items-per-epoch", 32, "--validation-items", 8, "--epochs", 1, "--init-from", runs["transformer"].path)
+    small = ("--items-per-epoch", 8, "--validation-items", 4, "--epochs", 1, "--init-from", runs["transformer"].path)
     done = cli("train", "dates", *small, "--freeze", "encoder,embeddings", "--out", tmp_path / "run")
     assert done.code == 0, done.err
     assert "frozen: encoder, " in done.err
