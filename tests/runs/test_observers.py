@@ -130,6 +130,7 @@ def test_a_terminal_has_bars(monkeypatch):
 
 
 def test_a_test_tells_how_far_it_is(cli, runs, monkeypatch):
+    monkeypatch.setattr("selfattn.tasks.dates.Dates.test_items", lambda self, quick: 200)
     quiet = cli("evaluate", runs["rnn-plain"].path)
     assert quiet.err == ""
     monkeypatch.setattr(console, "EVERY", 0.0)

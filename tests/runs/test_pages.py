@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+import shutil
 from pathlib import Path
 
 import pytest
@@ -42,7 +43,7 @@ def shortened(command):
             short = [*short, value] if value else short[:-1]
         else:
             short.append(word)
-    return [*short, "--max-steps", "6", "--validate-every", "2", "--validation-items", "10"]
+    return [*short, "--max-steps", "3", "--validate-every", "1", "--validation-items", "4"]
 
 
 def table_of(page):
@@ -50,28 +51,35 @@ def table_of(page):
     return [row.replace("\\|", "|") for row in rows if "selfattn " in row]
 
 
-@pytest.fixture
-def place(tmp_path, hub, monkeypatch):
-    """A directory with the files that the pages name, and a Hub with their model."""
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """The files that the pages name, and the model of the Hub in `opus`."""
     pytest.importorskip("transformers", reason="needs transformers, which is not installed")
-    pytest.importorskip("ctranslate2", reason="needs the extra [ctranslate2]")
-    folder, commit, name = write_marian(tmp_path / "opus"), "b" * 40, "Helsinki-NLP/opus-mt-en-de"
-    hub.commits[name] = {commit: {file.name: file.read_bytes() for file in folder.iterdir()}}
-    hub.branches[name] = {"main": commit}
-    tables = {"mine": (1, 240), "web": (2, 240), "everyday": (1, 300)}
-    for corpus, (seed, count) in tables.items():
-        write_pairs(tmp_path / f"{corpus}.tsv", seed, count)
+    folder = tmp_path_factory.mktemp("pages")
+    write_marian(folder / "opus")
+    for corpus, (seed, count) in {"mine": (1, 240), "web": (2, 240), "everyday": (1, 300)}.items():
+        write_pairs(folder / f"{corpus}.tsv", seed, count)
     sides = {"mine": (1, 240), "a": (3, 240), "b": (4, 240), "captions": (10, 120), "valid": (11, 12), "test": (12, 12)}
     for corpus, (seed, count) in sides.items():
         for side, texts in zip(("en", "de"), zip(*pairs(seed, count), strict=True), strict=True):
-            (tmp_path / f"{corpus}.{side}").write_text("".join(f"{text}\n" for text in texts), "utf-8")
+            (folder / f"{corpus}.{side}").write_text("".join(f"{text}\n" for text in texts), "utf-8")
     in_order = [(*pair, " ".join(f"{n}-{n}" for n in range(len(pair[0].split())))) for pair in pairs(1, 240)]
-    (tmp_path / "mine.links").write_text("".join(f"{links}\n" for _, _, links in in_order))
-    (tmp_path / "gold.tsv").write_text("".join("\t".join(row) + "\n" for row in in_order[:20]))
-    (tmp_path / "glove.en.txt").write_text(f"one {VECTOR}\ntwo {VECTOR}\n")
-    (tmp_path / "vectors.de.txt").write_text(f"2 128\neins {VECTOR}\nzwei {VECTOR}\n")
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+    (folder / "mine.links").write_text("".join(f"{links}\n" for _, _, links in in_order))
+    (folder / "gold.tsv").write_text("".join("\t".join(row) + "\n" for row in in_order[:20]))
+    (folder / "glove.en.txt").write_text(f"one {VECTOR}\ntwo {VECTOR}\n")
+    (folder / "vectors.de.txt").write_text(f"2 128\neins {VECTOR}\nzwei {VECTOR}\n")
+    return folder
+
+
+@pytest.fixture
+def place(files, tmp_path, hub, monkeypatch):
+    """A directory with the files, and a Hub with the model."""
+    pytest.importorskip("ctranslate2", reason="needs the extra [ctranslate2]")
+    folder, commit, name = shutil.copytree(files, tmp_path / "page"), "b" * 40, "Helsinki-NLP/opus-mt-en-de"
+    hub.commits[name] = {commit: {file.name: file.read_bytes() for file in (folder / "opus").iterdir()}}
+    hub.branches[name] = {"main": commit}
+    monkeypatch.chdir(folder)
+    return folder
 
 
 def run_command(cli, place, command, stdin="one red house\n"):

@@ -40,12 +40,12 @@ FULL = replace(FORCED, teacher_forcing=0.9, teacher_forcing_end=0.4)
 LAST = TrainingConfig(max_steps=8, batch_size=4, average="last", average_last=2, validate_every=3)
 KEPT = replace(LAST, validate_every=1)
 STREAM = replace(FORCED, max_steps=10, validate_every=4)
-TOKENS = TrainingConfig(epochs=2, batch_size=4, max_tokens=18)
+TOKENS = TrainingConfig(epochs=2, batch_size=4, max_tokens=36)  # 7 steps an epoch
 TWO_PASSES = TrainingConfig(max_steps=7, batch_size=8, r_drop=0.5, schedule="cosine", precision="bfloat16")
 PATIENCE = TrainingConfig(epochs=9, batch_size=8, lr=1e-8, patience=2, average="last")
 EPOCHS = TrainingConfig(epochs=3, batch_size=4, lr=0.01, average="ema", ema_decay=0.9)  # of six steps each
 EVERY_5 = TrainingConfig(max_steps=18, batch_size=4, lr=0.01, validate_every=5)
-OFTEN = replace(EPOCHS, epochs=5, batch_size=12, validate_every=1, average="last", average_last=2)
+OFTEN = replace(EPOCHS, epochs=3, batch_size=12, validate_every=1, average="last", average_last=2)
 
 
 class Asks(StopAt):
@@ -102,49 +102,48 @@ def run(whole, tmp_path):
     return Path(shutil.copytree(whole(FULL), tmp_path / "run"))
 
 
-# What is trained, how, and where it is stopped: again and again where there are several places.
+# What is trained, how, and where it is stopped, again and again.
 STOPS = {
-    "before the first checkpoint": (FULL, {"save_every": 2}, [StopAt(1)]),
-    "scheduled sampling": (FULL, {"save_every": 2}, [StopAt(3)]),
-    "before the last step": (FULL, {"save_every": 2}, [StopAt(8)]),
+    "scheduled sampling": (FULL, {"save_every": 2}, [StopAt(1), StopAt(3), StopAt(8)]),  # first before any checkpoint
     "rnn-attention": (FULL, {"save_every": 1, "model": "rnn-attention"}, [StopAt(1), StopAt(4), StopAt(8)]),
     "decoder-only": (FULL, {"save_every": 1, "model": "decoder-only"}, [StopAt(1), StopAt(4), StopAt(8)]),
-    "batches by tokens": (TOKENS, {"save_every": 2}, [StopAt(14)]),
+    "batches by tokens": (TOKENS, {"save_every": 2}, [StopAt(7)]),
     "two passes": (TWO_PASSES, {"save_every": 2}, [StopAt(3)]),
     "patience": (PATIENCE, {"save_every": 2}, [StopAt(9)]),
     "last weights": (LAST, {"save_every": 2}, [StopAt(4)]),
     # Metrics and weights are written, and the checkpoint, perhaps the first one, is not.
-    "behind the first validation": (FULL, {}, [StopAt(3, "validated")]),
-    "behind a validation": (FULL, {}, [StopAt(6, "validated")]),
+    "behind a validation": (FULL, {}, [StopAt(3, "validated"), StopAt(6, "validated")]),
     # The checkpoint is that of the last step: no epoch begins again that would plan the validations.
     "in the last validation": (LAST, {"save_every": 1}, [StopAt(8, "validated")]),
-    "kept weights": (KEPT, {"keep": 3}, [StopAt(2), StopAt(4, "validation_ended"), StopAt(5)]),
-    "the last kept weights": (KEPT, {"keep": 3}, [StopAt(8, "validation_ended")]),
-    "a stream": (STREAM, {"stream": True, "save_every": 1}, [StopAt(3)]),
-    "a stream's last epoch": (STREAM, {"stream": True, "save_every": 1}, [StopAt(8)]),
-    **{f"asked at step {step}": (EPOCHS, {}, [Asks(step)]) for step in (1, 6, 18)},
-    **{f"validated every 5, asked at step {step}": (EVERY_5, {}, [Asks(step)]) for step in (5, 6, 18)},
-}
+    "kept weights": (KEPT, {"keep": 3}, [
+        StopAt(2), StopAt(4, "validation_ended"), StopAt(5), StopAt(8, "validation_ended"),
+    ]),
+    "a stream": (STREAM, {"stream": True, "save_every": 1}, [StopAt(3), StopAt(8)]),  # then in its last epoch
+    "asked": (EPOCHS, {}, [Asks(1), Asks(6), Asks(18)]),
+    "asked, validated every 5": (EVERY_5, {}, [Asks(5), Asks(6), Asks(18)]),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("case", STOPS)
 def test_a_stopped_training_goes_on_and_ends_the_same(tmp_path, whole, case):
     config, settings, stops = STOPS[case]
-    for number, stop in enumerate(stops):
-        fit_until(stop, tmp_path / "run", config, resume=number > 0, **settings)
-    last = stops[-1]
-    if isinstance(last, Asks):
-        assert RunDirectory(tmp_path / "run").record().status == "interrupted"
-        assert checkpoint_of(tmp_path / "run").progress.step == last.step
-    watcher = StopAt(99)
-    parts.fit_small(tmp_path / "run", config, resume=True, observers=[watcher], **settings)
-    if settings.get("save_every") == 1 and last.event == "stepped":
-        assert watcher.steps[0] == last.step  # and not at the beginning
-    assert parts.outcome(tmp_path / "run") == parts.outcome(whole(config, **settings))
+    out, watcher = tmp_path / "run", StopAt(99)
+    for stop in stops:
+        fit_until(stop, out, config, resume=stop is not stops[0], **settings)
+        if isinstance(stop, Asks):
+            assert RunDirectory(out).record().status == "interrupted"
+            assert checkpoint_of(out).progress.step == stop.step
+    parts.fit_small(out, config, resume=True, observers=[watcher], **settings)
+    save_every = settings.get("save_every")
+    if save_every == 1 and stops[-1].event == "stepped":
+        for before, after in itertools.pairwise([*stops, watcher]):
+            assert after.steps[0] == before.step  # and not at the beginning
+    same = {name: value for name, value in settings.items() if name != "save_every"}
+    assert parts.outcome(out) == parts.outcome(whole(config, **same))
 
 
-@pytest.mark.parametrize("config", [EPOCHS, EVERY_5, OFTEN])
-def test_stopped_in_a_validation_it_validates_again(tmp_path, monkeypatch, config):
+@pytest.mark.parametrize(("config", "calls"), [(EPOCHS, (1, 16)), (EVERY_5, (4,)), (OFTEN, (7, 16))])
+def test_stopped_in_a_validation_it_validates_again(tmp_path, monkeypatch, config, calls):
     def measure(model, loss, processes):
         outputs = decode_texts(model, data.tokenizer, ["abc", "d", "ef"], max_length=9, processes=processes)
         return {"perplexity": float(sum(len(best[0].text) for best in outputs))}
@@ -152,7 +151,7 @@ def test_stopped_in_a_validation_it_validates_again(tmp_path, monkeypatch, confi
     data = replace(parts.training_set(), criterion=Criterion(measure, "perplexity", False))
     monkeypatch.setattr(parts, "training_set", lambda stream: data)
     parts.fit_small(tmp_path / "whole", config)
-    for call in (1, 4, 7, 16):
+    for call in calls:
         out = tmp_path / str(call)
         fit_until(Asks(call=call), out, config)
         assert checkpoint_of(out).progress.since_tokens  # the validation is still due
@@ -205,51 +204,52 @@ def test_resuming_a_finished_run_is_a_success_that_says_so(run, capsys):
 
 
 @pytest.mark.parametrize("length", ["epochs", "max_steps"])
-def test_a_finished_run_is_lengthened(tmp_path, capsys, length):
+def test_a_finished_run_is_lengthened(whole, tmp_path, capsys, length):
     short = replace(FORCED, schedule="cosine", max_steps=7 if length == "max_steps" else None)
     long = replace(short, **{length: 2 * getattr(short, length)})
     watcher = StopAt(99)
-    parts.fit_small(tmp_path / "run", short)
-    parts.fit_small(tmp_path / "run", long, resume=True, observers=[watcher])
+    run = parts.fit_small(tmp_path / "run", short).path
+    parts.fit_small(run, long, resume=True, observers=[watcher])
     before, after = (short.max_steps, long.max_steps) if short.max_steps and long.max_steps else (9, 18)
     assert watcher.steps == list(range(before + 1, after + 1))
     assert watcher.begun == [(None if long.max_steps else 6, after)]
-    directory = RunDirectory(tmp_path / "run")
+    directory = RunDirectory(run)
     assert (directory.config().training, directory.record().status) == (long, "finished")
     assert directory.record().command.endswith(" --resume")
-    lines = directory.metrics()
-    parts.fit_small(tmp_path / "new", long)
-    new = RunDirectory(tmp_path / "new").metrics()
+    lines, new = directory.metrics(), RunDirectory(whole(long)).metrics()
     assert [line.step for line in lines][-1] == new[-1].step == after
     assert lines[-1].lr == new[-1].lr  # the longer schedule
     assert "the result is not that of" in capsys.readouterr().err
-    (tmp_path / "run" / CHECKPOINT).unlink()
+    (run / CHECKPOINT).unlink()
     with pytest.raises(UserError, match=r"checkpoint\.safetensors: no such file; start a new training"):
-        parts.fit_small(tmp_path / "run", replace(long, **{length: 99}), resume=True)
+        parts.fit_small(run, replace(long, **{length: 99}), resume=True)
     with pytest.raises(UserError, match=rf"begun with training\.{length} = "):
-        parts.fit_small(tmp_path / "run", short, resume=True)
+        parts.fit_small(run, short, resume=True)
 
 
-@pytest.mark.parametrize("place", range(1, 6))
-def test_a_lengthened_run_killed_at_any_of_its_first_writes_is_lengthened_again(tmp_path, monkeypatch, place):
+def test_a_lengthened_run_killed_at_any_of_its_first_writes_is_lengthened_again(whole, tmp_path, monkeypatch):
     short, long = replace(FORCED, epochs=1), replace(FORCED, epochs=2)
-    for name in ("whole", "killed"):
-        parts.fit_small(tmp_path / name, short)
-    parts.fit_small(tmp_path / "whole", long, resume=True)
-    move, count = os.replace, itertools.count(1)
 
-    def die(aside, path):
-        if next(count) >= place:
-            raise Stopped
-        move(aside, path)
+    def copy(name):
+        return Path(shutil.copytree(whole(short), tmp_path / name))
 
-    with monkeypatch.context() as patch:
-        patch.setattr("os.replace", die)
-        with pytest.raises(Stopped):
-            parts.fit_small(tmp_path / "killed", long, resume=True)
-    parts.fit_small(tmp_path / "killed", long, resume=True)
-    assert parts.outcome(tmp_path / "killed") == parts.outcome(tmp_path / "whole")
-    assert RunDirectory(tmp_path / "killed").record().command.count(" && ") == 1
+    lengthened = parts.fit_small(copy("whole"), long, resume=True).path
+    for place in range(1, 6):
+        move, count = os.replace, itertools.count(1)
+
+        def die(aside, path, move=move, count=count, place=place):
+            if next(count) >= place:
+                raise Stopped
+            move(aside, path)
+
+        killed = copy(f"killed {place}")
+        with monkeypatch.context() as patch:
+            patch.setattr("os.replace", die)
+            with pytest.raises(Stopped):
+                parts.fit_small(killed, long, resume=True)
+        parts.fit_small(killed, long, resume=True)
+        assert parts.outcome(killed) == parts.outcome(lengthened)
+        assert RunDirectory(killed).record().command.count(" && ") == 1
 
 
 def test_another_tokenizer_is_named(tmp_path):

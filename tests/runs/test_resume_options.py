@@ -25,7 +25,7 @@ from selfattn.training.config import TrainingConfig
 
 NO_WEIGHT = ("out", "keep", "allow_unknown", "resume", "device", "threads", "tensorboard")
 SMALL = ("encoder.hidden_dim=4", "decoder.hidden_dim=4")
-LENGTH = {"max_steps": 2, "validate_every": 1, "batch_size": 8, "validation_items": 4}
+LENGTH = {"max_steps": 2, "validate_every": 1, "batch_size": 8, "validation_items": 4, "items_per_epoch": 16}
 PAIRS = {"source": "en", "target": "de", "data": ("a.tsv", "b.tsv"), "tokenizer": "bpe"}
 
 # The task, the options that a run was begun with, and another value for each option: of the training ...
@@ -74,6 +74,12 @@ OF_TEXTS = {"data": "a.tsv", "model": "decoder-only-rnn", "set": ("stack.hidden_
 BEGUN = {"dates": {}, "recall": {}, "lm": OF_TEXTS, "translation": PAIRS}
 CASES = [("dates", name, change) for name, change in (TRAINING | MODEL).items()]
 CASES += [(task, name, change) for task, changes in TASK.items() for name, change in changes.items()]
+
+
+@pytest.fixture(autouse=True)
+def _small_sample(monkeypatch):
+    """Draw few pairs for a vocabulary."""
+    monkeypatch.setattr("selfattn.data.splits._SAMPLE", 100)
 
 
 @pytest.fixture(scope="module")
