@@ -99,7 +99,7 @@ def test_a_fine_tuned_model_is_a_run(folder, run, cli, tmp_path):
         load_tokenizer(tmp_path)
 
 
-@pytest.mark.parametrize("engine", ["ctranslate2", "onnx"])
+@pytest.mark.parametrize("engine", ["ctranslate2", pytest.param("onnx", marks=pytest.mark.slow)])
 def test_exports_answer_alike(run, engine, tmp_path):
     pytest.importorskip("ctranslate2" if engine == "ctranslate2" else "onnxruntime")
     exported = load(run.export(engine, tmp_path / "exported"))

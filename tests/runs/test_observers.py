@@ -139,20 +139,20 @@ def test_a_test_tells_how_far_it_is(cli, runs, monkeypatch):
     assert done.out == quiet.out
 
 
-SMALL = "dates --model rnn-attention --items-per-epoch 64 --validation-items 8 --batch-size 8 --seed 1"
+SMALL = "dates --model rnn-attention --items-per-epoch 16 --validation-items 8 --batch-size 8 --seed 1"
 
 
 def test_a_training_tells_its_state(cli, tmp_path, monkeypatch):
     monkeypatch.setattr(fit_module, "EVERY", 0.0)
     out = tmp_path / "run"
-    command = ["train", *SMALL.split(), "--epochs", 6, "--lr", "1e-9", "--out", out]
+    command = ["train", *SMALL.split(), "--epochs", 4, "--lr", "1e-9", "--out", out]
     done = cli(*command, "--patience", 1, "--resume").success()
     assert f"{out}: holds no run yet, so a new training begins\n" in done.err
     assert "vocabulary: " in done.err
-    assert "step 3 of 48" in done.err  # between validations
+    assert "step 3 of 8" in done.err  # between validations
     assert "rnn-attention: stopped early at step " in done.err
     again = cli(*command, "--patience", 1, "--resume")
     assert "this run is finished (stopped early); a larger --patience lengthens it" in again.err
     longer = cli(*command, "--patience", 9, "--resume").success()
     assert "resumed from step " in longer.err
-    assert "6/6" in longer.err
+    assert "4/4" in longer.err

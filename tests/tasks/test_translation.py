@@ -124,8 +124,12 @@ def test_languages_are_known_or_refused_and_their_script_is_compared(cli, tmp_pa
 
 def test_a_comparison_on_phrases_needs_no_download(tmp_path, monkeypatch):
     monkeypatch.setattr(EmbeddedPhrases, "_sample", lambda phrases, *languages: CldrSource(*languages).pairs(500))
-    record, files = compare("translation", out=tmp_path / "out", quick=True, test_items=12, **TINY | {"batch_size": 8})
-    assert [model.name for model in record.models] == ["rnn-attention", "transformer", "transformer-rope"]
+    brief = TINY | {"items_per_epoch": 32}
+    usual = Translation().usual_comparison()["models"]
+    assert usual == ("rnn-attention", "transformer", "transformer-rope")
+    models = usual[:2]
+    record, files = compare("translation", models=models, out=tmp_path / "out", quick=True, test_items=12, **brief)
+    assert [model.name for model in record.models] == [*models]
     assert record.matching.budget == "parameters"
     counts = [model.parameters_non_embedding or 0 for model in record.models]
     assert max(counts) / min(counts) <= 1.02
