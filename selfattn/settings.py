@@ -260,9 +260,19 @@ class Bounds:
         return is_high_enough and is_low_enough
 
 
-def bounds_of(kind: type[Any]) -> dict[str, Bounds]:
+_HINTS: dict[type[Any], dict[str, Any]] = {}
+
+
+def hints_of(kind: type[Any]) -> Mapping[str, Any]:
+    """Return the type hints of a class with what they declare; they are evaluated once."""
+    if kind not in _HINTS:
+        _HINTS[kind] = typing.get_type_hints(kind, include_extras=True)
+    return _HINTS[kind]
+
+
+def bounds_of(kind: type[Any]) -> Mapping[str, Bounds]:
     """Return the declared bounds of a dataclass, by field."""
-    hints = typing.get_type_hints(kind, include_extras=True)
+    hints = hints_of(kind)
     bounds = {field.name: Bounds.of(hints[field.name]) for field in dataclasses.fields(kind)}
     return {name: bound for name, bound in bounds.items() if bound is not None}
 
@@ -283,7 +293,7 @@ def check_bounds(options: Any) -> None:
     """
     for name, bounds in bounds_of(type(options)).items():
         check(options, name, bounds.kind, bounds.hold, bounds.expected())
-    for name, hint in typing.get_type_hints(type(options)).items():
+    for name, hint in hints_of(type(options)).items():
         choices = typing.get_args(hint)
         if typing.get_origin(hint) is Literal:
             check(options, name, str, choices.__contains__, f"one of {', '.join(choices)}")

@@ -5,6 +5,7 @@ import random
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 from typing import Any, Literal, TypeVar
 
@@ -155,6 +156,10 @@ class GeneratedSplits(EndlessSplits):
 
     def sample(self) -> Sequence[Pair]:
         """Training pairs of seed 0."""
+        return self._sample
+
+    @cached_property
+    def _sample(self) -> Sequence[Pair]:
         return self.draw("train", 0, 0, _SAMPLE)
 
     def draw(self, part: Split, seed: int, epoch: int, count: int) -> list[Pair]:

@@ -20,7 +20,7 @@ from annotated_types import Ge, Le
 from selfattn.codec import Plain, own_form
 from selfattn.errors import UserError
 from selfattn.registry import FAMILIES, Registry
-from selfattn.settings import Bounds, Share
+from selfattn.settings import Bounds, Share, hints_of
 
 if TYPE_CHECKING:
     from selfattn.models.protocol import Seq2Seq
@@ -101,7 +101,7 @@ class Checked:
         return tuple(widths)
 
     def _of_fields(self) -> Iterator[str]:
-        for name, annotation in typing.get_type_hints(type(self), include_extras=True).items():
+        for name, annotation in hints_of(type(self)).items():
             if typing.get_origin(annotation) is ClassVar:
                 continue
             value = getattr(self, name)
