@@ -74,13 +74,14 @@ def _as_a_terminal_starts_it() -> Iterator[None]:
 def _quickly() -> Iterator[None]:
     """Time models once, attribute and show few outputs: comparisons in tests need no stable figures of these.
 
-    The operations of equal models are counted once. A sample of 4,000 generated dates has the characters and the
-    longest texts of 20,000. Where there is no GPU, only the CPU is seeded: torch.manual_seed also notes a traceback for
-    every absent device.
+    The operations of equal models are counted once. Vocabularies are taken from 2,000 generated pairs, in which every
+    character occurs. Where there is no GPU, only the CPU is seeded: torch.manual_seed also notes a traceback for every
+    absent device.
     """
     import torch
 
     from selfattn.comparison import costs, testing
+    from selfattn.data import phrases, splits
     from selfattn.data.dates import source
 
     count, counted = testing.count_flops, {}
@@ -94,11 +95,12 @@ def _quickly() -> Iterator[None]:
     torch.set_num_threads(1)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(testing, "count_flops", count_once)
-        patch.setattr(source, "_SAMPLE", 4_000)
         for name, value in {"_BLOCKED": 2, "_EXAMPLES": 2, "_EXAMPLES_WITHOUT_TAGS": 1}.items():
             patch.setattr(testing, name, value)
         for name, value in {"_WARM_UP": 0, "_STEPS": 1, "_SINGLE": 2, "_BATCHES": 1, "_INPUTS": 4}.items():
             patch.setattr(costs, name, value)
+        for module in (source, phrases, splits):
+            patch.setattr(module, "_SAMPLE", 2_000)
         patch.setattr(os, "fsync", lambda number: None)  # no test cuts the power
         if not torch.cuda.is_available():
             patch.setattr(torch, "manual_seed", torch.default_generator.manual_seed)
