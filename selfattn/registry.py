@@ -21,6 +21,7 @@ import reprlib
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from threading import RLock
 from typing import Any, Generic, TypeVar
@@ -236,7 +237,7 @@ def arguments_of(part: type) -> dict[str, bool]:
     for kind in part.__mro__:
         if "__init__" not in vars(kind):
             continue
-        _, *parameters = inspect.signature(vars(kind)["__init__"]).parameters.values()
+        _, *parameters = _parameters_of(vars(kind)["__init__"])
         variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
         for parameter in parameters:
             if parameter.kind not in variadic:
@@ -244,6 +245,12 @@ def arguments_of(part: type) -> dict[str, bool]:
         if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
             break
     return named
+
+
+@cache
+def _parameters_of(function: Callable[..., Any]) -> tuple[inspect.Parameter, ...]:
+    """Return the parameters of a function; a model has the same layers many times."""
+    return tuple(inspect.signature(function).parameters.values())
 
 
 def plugins_of(names: Iterable[str], *registries: Registry[Any]) -> dict[str, str]:

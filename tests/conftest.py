@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from _pytest.doctest import DoctestModule
 from chromium import axe, browser, driver, violations
 from hub_server import hub
 from hypothesis import HealthCheck, settings
@@ -147,6 +148,13 @@ def shared_data() -> Callable[[str], Path]:
 def pytest_configure(config: pytest.Config) -> None:
     """Hand out files in their order, in which the package's many short examples are last: no worker waits long."""
     config.option.loadscopereorder = False  # of xdist
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file() -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
+    """Look for no examples in the docstrings of tests: there are none."""
+    found = yield
+    return [collector for collector in found if not isinstance(collector, DoctestModule)]
 
 
 @pytest.hookimpl(wrapper=True)

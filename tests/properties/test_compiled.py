@@ -5,14 +5,35 @@ import torch
 from torch import nn
 from zoo import shrink
 
-from selfattn.attention import Alibi, MultiHeadAttention, RelativeBias, Rotary
+from selfattn.attention import (
+    Alibi,
+    DeltaAttention,
+    LinearAttention,
+    MultiHeadAttention,
+    RelativeBias,
+    Retention,
+    Rotary,
+    make_normalizer,
+)
 from selfattn.layers import FeedForward, TransformerBlock
 from selfattn.models.build import build
 from selfattn.models.families import PRESETS, get_preset
 
 POSITIONS = {"none": None, "rotary": Rotary(4), "alibi": Alibi(2), "t5": RelativeBias(2)}
 NORMALIZERS = ["softmax1", "softmax_sink", "sparsemax", "entmax15", "sigmoid"]
-few_positions = [name if name == "rotary" else pytest.param(name, marks=pytest.mark.slow) for name in POSITIONS]
+WITH_A_STATE = {
+    "linear": lambda: LinearAttention(8, num_heads=2),
+    "linear grouped": lambda: LinearAttention(8, num_heads=2, num_kv_heads=1),
+    "retention": lambda: LinearAttention(8, num_heads=2, position=Retention(2)),
+    "alibi": lambda: LinearAttention(8, num_heads=2, position=Alibi(2)),
+    "delta": lambda: DeltaAttention(8, num_heads=2),
+    "delta grouped": lambda: DeltaAttention(8, num_heads=2, num_kv_heads=1),
+}
+
+
+def few(names, *chosen):
+    """All names; those that are not chosen are slow."""
+    return [name if name in chosen else pytest.param(name, marks=pytest.mark.slow) for name in names]
 
 
 def layer_of(part):
@@ -33,27 +54,51 @@ class Causal(nn.Module):
         return self.layer(x, causal=True).output
 
 
-@pytest.mark.parametrize("part", [*few_positions, *NORMALIZERS])
-def test_a_layer_compiles_to_one_graph_for_any_length(part):
+def assert_compiles(function, *lengths, make):
+    """One graph for each length, or for any."""
     torch.compiler.reset()
+    compiled = torch.compile(function, fullgraph=True, backend="eager")
+    for length in lengths:
+        inputs = make(length)
+        torch.testing.assert_close(compiled(*inputs), function(*inputs))
+
+
+@pytest.mark.parametrize("part", few([*POSITIONS, *NORMALIZERS], "rotary"))
+def test_a_layer_compiles_to_one_graph_for_any_length(part):
     layer = layer_of(part)
-    compiled = torch.compile(layer, fullgraph=True, backend="eager")
-    for length in (3, 5):
-        x, mask = torch.randn(2, length, 8), torch.rand(2, 1, 1, length) < 0.6
-        torch.testing.assert_close(compiled(x, causal=True).output, layer(x, causal=True).output)
-        torch.testing.assert_close(compiled(x, mask=mask).output, layer(x, mask=mask).output)
+
+    def both(x, mask):
+        return layer(x, causal=True).output, layer(x, mask=mask).output
+
+    assert_compiles(both, 3, 5, make=lambda j: (torch.randn(2, j, 8), torch.rand(2, 1, 1, j) < 0.6))
+
+
+def test_normalizers_compile_to_one_graph_for_any_length():
+    parts = [make_normalizer(name, 2) for name in NORMALIZERS]
+    assert_compiles(lambda scores: [part(scores) for part in parts], 5, 7, make=lambda j: (torch.randn(2, 2, 3, j),))
+
+
+@pytest.mark.parametrize("kind", few(WITH_A_STATE, "retention", "delta grouped"))
+def test_a_layer_with_a_state_compiles_to_one_graph_for_any_length(kind):
+    layer = WITH_A_STATE[kind]().eval()
+
+    def advanced(x):
+        return layer.advance(x, None, causal=True)[0].output
+
+    assert_compiles(advanced, 5, 4, make=lambda i: (torch.randn(3, i, 8),))
 
 
 def test_a_block_compiles_to_one_graph():
     torch.compiler.reset()
-    block = TransformerBlock(8, self_attn=MultiHeadAttention(8, num_heads=2), feed_forward=FeedForward(8, 5)).eval()
+    attention = MultiHeadAttention(8, num_heads=2, normalize="softmax1")  # the kernel is given a key of zeros
+    block = TransformerBlock(8, self_attn=attention, feed_forward=FeedForward(8, 5)).eval()
     compiled, x = torch.compile(block, fullgraph=True, backend="eager"), torch.randn(2, 3, 8)
     for mode in (torch.enable_grad(), torch.no_grad(), torch.inference_mode()):
         with mode:
             torch.testing.assert_close(compiled(x, causal=True).x, block(x, causal=True).x)
 
 
-@pytest.mark.parametrize("position", few_positions)
+@pytest.mark.parametrize("position", few(POSITIONS, "rotary"))
 def test_a_layer_is_exported_for_any_length(position):
     model, dynamic = Causal(layer_of(position)), {0: torch.export.Dim.DYNAMIC, 1: torch.export.Dim.DYNAMIC}
     program = torch.export.export(model, (torch.randn(2, 5, 8),), dynamic_shapes=(dynamic,)).module()

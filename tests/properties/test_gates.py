@@ -113,8 +113,8 @@ def transformer(zoo):
     return zoo.fresh(zoo.variants["preset transformer"])
 
 
-def test_every_honest_model_passes(zoo, variant):
-    model = zoo.model(variant, torch.float32)
+def test_every_honest_model_passes(zoo, some_variant):
+    model = zoo.model(some_variant, torch.float32)
     gates = model_gates(model, batch_of(zoo))
     assert [gate.name for gate in gates] == ["causal", "padding", "batch", "forward = step"]
     assert all(gate.passed for gate in gates), gates

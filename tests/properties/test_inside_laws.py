@@ -26,8 +26,8 @@ def steps_of(model, case):
 
 
 @torch.no_grad()
-def test_looking_changes_nothing_and_changes_are_the_same_by_step(close, zoo, variant):
-    model = zoo.model(variant)
+def test_looking_changes_nothing_and_changes_are_the_same_by_step(close, zoo, some_variant):
+    model = zoo.model(some_variant)
     case = zoo.case([5, 3], 4, 7)
     names = intermediates(model)
     plain = logits_of(model, case)

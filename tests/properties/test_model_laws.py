@@ -121,9 +121,9 @@ def gradients(model, case, rows):
     return {name: parameter.grad.clone() for name, parameter in model.named_parameters() if parameter.grad is not None}
 
 
-def test_a_neighbour_without_tokens_changes_nothing(close, zoo, variant):
+def test_a_neighbour_without_tokens_changes_nothing(close, zoo, some_variant):
     """Law 4 for whole models: a row that is all padding gives finite numbers, and its neighbours do not feel it."""
-    model, case = copy.deepcopy(zoo.model(variant)), zoo.case([5, 3, 2], 3, 0)
+    model, case = copy.deepcopy(zoo.model(some_variant)), zoo.case([5, 3, 2], 3, 0)
     case.source_mask[1] = False
     assert logits_of(model, case).isfinite().all()
     expected = gradients(model, case.pick([0, 2]), [0, 1])
@@ -138,9 +138,9 @@ def test_a_neighbour_without_tokens_changes_nothing(close, zoo, variant):
     close(model(source, target, source_mask=nothing), shorter)  # and nothing is read from its padding
 
 
-def test_nan_at_padding_cannot_be_felt(zoo, variant):
+def test_nan_at_padding_cannot_be_felt(zoo, some_variant):
     """Law 5 for whole models: the embedding of padding may even be NaN, forward and in gradients."""
-    model, case = zoo.fresh(zoo.untied(variant)).eval(), zoo.case([5, 3, 7], 3, 0).padded(7, zoo.pad)
+    model, case = zoo.fresh(zoo.untied(some_variant)).eval(), zoo.case([5, 3, 7], 3, 0).padded(7, zoo.pad)
     logits, clean = logits_of(model, case), gradients(model, case, [0, 1, 2])
     with torch.no_grad():
         for module in model.modules():
@@ -152,9 +152,9 @@ def test_nan_at_padding_cannot_be_felt(zoo, variant):
         assert torch.equal(dirty[name], gradient), name
 
 
-def test_dropout_is_off_in_eval_and_on_in_training(zoo, variant):
-    model, case = zoo.fresh(zoo.dropping(variant, 0.5)), zoo.case([5, 3], 3, 0)
-    plain = zoo.model(variant, torch.float32)
+def test_dropout_is_off_in_eval_and_on_in_training(zoo, some_variant):
+    model, case = zoo.fresh(zoo.dropping(some_variant, 0.5)), zoo.case([5, 3], 3, 0)
+    plain = zoo.model(some_variant, torch.float32)
     assert torch.equal(logits_of(model.eval(), case), logits_of(plain, case))
     torch.manual_seed(0)
     first, second = (logits_of(model.train(), case) for _ in range(2))
@@ -163,10 +163,10 @@ def test_dropout_is_off_in_eval_and_on_in_training(zoo, variant):
     assert torch.equal(logits_of(model, case), first)
 
 
-def test_other_dtypes_run(zoo, variant):
-    model, case = copy.deepcopy(zoo.model(variant, torch.float32)).to(torch.bfloat16), zoo.case([5, 3], 3, 0)
-    expected = logits_of(zoo.model(variant, torch.float32), case)
-    torch.testing.assert_close(logits_of(zoo.model(variant), case).float(), expected, rtol=1e-4, atol=1e-4)
+def test_other_dtypes_run(zoo, some_variant):
+    model, case = copy.deepcopy(zoo.model(some_variant, torch.float32)).to(torch.bfloat16), zoo.case([5, 3], 3, 0)
+    expected = logits_of(zoo.model(some_variant, torch.float32), case)
+    torch.testing.assert_close(logits_of(zoo.model(some_variant), case).float(), expected, rtol=1e-4, atol=1e-4)
     logits = logits_of(model, case)
     stepped, _ = step_through(model, model.start(model.encode(case.source, case.source_mask)), case.target)
     assert logits.dtype == stepped.dtype == torch.bfloat16
