@@ -11,6 +11,15 @@ import pytest
 from selfattn.comparison.compare import compare
 
 
+@pytest.fixture(scope="module", autouse=True)
+def few_items():
+    """Test a run on few dates."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("selfattn.tasks.dates.Dates.test_items", lambda task, quick: 8)
+        patch.setattr("selfattn.data.dates.source._PROBES", 4)
+        yield
+
+
 @pytest.fixture(scope="session")
 def small_comparison():
     """Compare a single small model."""

@@ -200,7 +200,7 @@ HOSTILE = ("[" * 100_000 + "]" * 100_000, '{"a":' * 400 + "1" + "}" * 400, "9" *
 @pytest.mark.parametrize("name", ["plan.json", *(f"{RUN}/{name}" for name in FILES)])
 def test_hostile_json_is_one_line(cli, copy, name):
     """Each hostile value as the file and, by turns, in place of the file's values."""
-    path = copy / name
+    path, predict, report = copy / name, ("predict", copy / RUN), ("report", copy, "--out", copy.parent / "report")
     values = json.loads(path.read_text().splitlines()[0] if path.suffix == ".jsonl" else path.read_text())
     texts = [*HOSTILE]
     for key, hostile in zip(values, itertools.cycle(HOSTILE)):
@@ -208,34 +208,33 @@ def test_hostile_json_is_one_line(cli, copy, name):
         texts.append(json.dumps(rest)[:-1] + f', "{key}": {hostile}}}')
     for text in texts:
         path.write_text(text)
-        done = cli("report", copy, "--out", copy.parent / "report")
-        if "tokenizer" in name or (name.endswith(("config.json", "run.json")) and done.code == 0):
-            done = cli("predict", copy / RUN)
+        done = cli(*(predict if "tokenizer" in name else report))
+        if done.code == 0 and path.name in ("config.json", "run.json"):
+            done = cli(*predict)
         assert done.code == 0 or len(done.refusal()) < 1000
 
 
 @pytest.mark.skipif(not hasattr(os, "seteuid"), reason="rights of POSIX")
-@pytest.mark.parametrize("name", ["", "config.json", "model.safetensors", "run.json", "tokenizer"])
 @pytest.mark.parametrize("line", [PREDICT, "evaluate RUN", REPORT, "attention RUN 1.May.2030", "demo RUN --out OUT"])
-def test_what_may_not_be_read_is_named(cli, whole, monkeypatch, name, line):
-    if line == REPORT and name in ("model.safetensors", "tokenizer"):
-        pytest.skip("a report reads neither")
+def test_what_may_not_be_read_is_named(cli, whole, monkeypatch, line):
     monkeypatch.chdir("/")
     with tempfile.TemporaryDirectory() as folder:
         os.chmod(folder, 0o755)  # for whoever is not the owner
         place, kept = Path(shutil.copytree(whole, Path(folder, "whole"))), os.geteuid()
         command = words(line, RUN=place / RUN, WHOLE=place, OUT=Path(folder, "out"))
         cli(*command, stdin="1 May 2030\n")  # imports what it needs while it may read that
-        (place / RUN / name).chmod(0)
-        try:
-            if kept == 0:
-                os.seteuid(65534)  # root may read everything
-            done = cli(*command, stdin="1 May 2030\n")
-        finally:
-            os.seteuid(kept)
-            (place / RUN / name).chmod(0o755)
-    assert (place / RUN / name).name in done.refusal()
-    assert "permission denied" in done.err.lower()
+        more = () if line == REPORT else ("model.safetensors", "tokenizer")  # a report reads neither
+        for path in [place / RUN / name for name in ("", "config.json", "run.json", *more)]:
+            path.chmod(0)
+            try:
+                if kept == 0:
+                    os.seteuid(65534)  # root may read everything
+                done = cli(*command, stdin="1 May 2030\n")
+            finally:
+                os.seteuid(kept)
+                path.chmod(0o755)
+            assert path.name in done.refusal(), path
+            assert "permission denied" in done.err.lower()
 
 
 def test_a_file_of_data_that_has_no_end_is_not_read(tmp_path):

@@ -251,12 +251,12 @@ def test_a_buffer_of_whole_numbers_is_kept_as_it_is_now():
 @pytest.mark.parametrize(("epochs", "window"), [(3, 1), (13, 3)])  # at most a quarter of the validations
 def test_the_mean_of_the_last(close, capsys, epochs, window):
     watcher = Watcher()
-    config = TrainingConfig(epochs=epochs, batch_size=8, average="last", average_last=3)
+    config = TrainingConfig(epochs=epochs, batch_size=12, average="last", average_last=3)
     model, _ = run(config, watcher=watcher, scores=tuple(range(epochs)))
     averaged = "the last validation alone" if window == 1 else f"the mean of the last {window} validations"
     note = f"average: {averaged} (at most 3, and at most a quarter of the {epochs})"
     assert (note in capsys.readouterr().err) == (window < 3)
-    at_validation = watcher.after_step[2::3]  # 3 steps an epoch
+    at_validation = watcher.after_step[1::2]  # 2 steps an epoch
     for number in range(epochs):
         taken = at_validation[max(0, number + 1 - window) : number + 1]
         for name, weight in watcher.validated_weights[number].items():
