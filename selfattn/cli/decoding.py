@@ -210,13 +210,18 @@ def attention(
     """
     from rich.console import Console
 
-    from selfattn.integrations.explorer import explore, foreign_model
     from selfattn.report.pictures import attention_text
+    from selfattn.runs.directory import RECORD
     from selfattn.tokenizers.protocol import Unit, unit_of, unknown_line
 
     unknown = Counter[str]()
     unit: Unit = "characters"
-    if model := foreign_model(run):
+    model = None
+    if not (run / RECORD).exists():
+        from selfattn.integrations.explorer import explore, foreign_model  # which load torch's compiler
+
+        model = foreign_model(run)
+    if model is not None:
         if device != "cpu":
             raise UserError("--device is for runs: a Hugging Face model computes on the CPU here; leave it out")
         view = explore(*model, text, target, layers=layers, heads=heads)

@@ -3,7 +3,6 @@
 import json
 import re
 import runpy
-import subprocess
 import sys
 from itertools import chain
 from pathlib import Path
@@ -11,6 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from third_party import isolated_registries
 from torch.nn.functional import dropout, one_hot, scaled_dot_product_attention
 
 from selfattn import MultiHeadAttention, attend
@@ -320,9 +320,11 @@ def test_a_reader_meets_no_placeholder():
             assert not re.search("{{(?!model}})|REPOSITORY", text), path
 
 
-def test_the_sums_are_those_of_the_book_and_the_library_reads_them(tmp_path):
-    addition, file = DOCS / "class" / "addition.py", tmp_path / "addition.txt"
-    subprocess.run([sys.executable, addition, file], check=True)
+def test_the_sums_are_those_of_the_book_and_the_library_reads_them(cli, monkeypatch, tmp_path):
+    addition, file = CLASS / "addition.py", tmp_path / "addition.txt"
+    monkeypatch.setattr(sys, "argv", [str(addition), str(file)])
+    with isolated_registries():
+        runpy.run_path(str(addition), run_name="__main__")
     lines = file.read_text("utf-8").splitlines()
     assert len(set(lines)) == 50_000
     for line in lines:
@@ -331,8 +333,8 @@ def test_the_sums_are_those_of_the_book_and_the_library_reads_them(tmp_path):
         assert sum(map(int, question.split("+"))) == int(answer)
     pair = Dates(data=(str(file),)).splits(seed=0).test(1)[0]
     assert sum(map(int, pair.source.split("+"))) == int(pair.target)
-    command = [sys.executable, "-m", "selfattn.cli", "--plugin", str(addition), "models"]
-    assert "rnn-reversed" in subprocess.run(command, check=True, capture_output=True, encoding="utf-8").stdout
+    with isolated_registries():
+        assert "rnn-reversed" in cli("--plugin", addition, "models").out
 
 
 ENGLISH = (DOCS / "book.md").read_text("utf-8")
