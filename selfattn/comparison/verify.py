@@ -176,6 +176,8 @@ def _leaves(was: Any, now: Any, place: tuple[str, ...] = ()) -> Iterator[tuple[t
 
 def _parts(value: Any) -> Mapping[str, Any] | None:
     """Return what a value consists of: fields, or items by their labels or numbers; None of a plain value."""
+    if value is None or isinstance(value, str | int | float):  # most are
+        return None
     if isinstance(value, Mapping):
         return value
     if is_dataclass(value):
@@ -184,7 +186,7 @@ def _parts(value: Any) -> Mapping[str, Any] | None:
         return None
     items: dict[str, Any] = {}
     for number, item in enumerate(value):
-        labels = [getattr(item, name, None) for name in _LABELS]
+        labels = [getattr(item, name, None) for name in _LABELS] if is_dataclass(item) else []
         label = " ".join(str(text) for text in labels if text not in ("", None) and not callable(text))
         if not label:
             label = str(number)

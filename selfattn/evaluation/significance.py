@@ -17,7 +17,6 @@ from itertools import combinations
 import numpy as np
 import numpy.typing as npt
 from scipy import special
-from scipy.stats import trim_mean
 
 from selfattn.errors import SettingError, number_of
 from selfattn.evaluation.metrics import Array, Metric
@@ -480,6 +479,8 @@ def interquartile_mean(runs: Runs) -> float:
         >>> interquartile_mean([np.array([0.0, 0.5]), np.array([0.7, 1.0])])
         0.6
     """
+    from scipy.stats import trim_mean  # takes as long to import as all else of a comparison
+
     return float(trim_mean(np.concatenate(list(runs)), 0.25))
 
 

@@ -3,6 +3,7 @@
 import json
 import random
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -21,9 +22,14 @@ from selfattn.results.record import Attention, Gate, read_record
 PUBLISHED = Path(__file__).parents[2] / "docs/results/reports/phrases.json"
 
 
+@cache
+def published():
+    return read_record(PUBLISHED)
+
+
 def task_record(number, shares):
     """The record of two models on a task, of which nothing but scores and tests is looked at."""
-    record = read_record(PUBLISHED)
+    record = published()
     names = [model.name for model in record.models[:2]]
     chance = np.random.default_rng(number)
     scores = {name: (chance.random((3, 200)) < share) * 1.0 for name, share in zip(names, shares, strict=True)}
@@ -37,7 +43,9 @@ def task_record(number, shares):
 SHARES = {"kor": (0.7, 0.6), "jpn": (0.9, 0.85), "fre": (0.8, 0.6), "hun": (0.95, 0.9)}
 
 
+@cache
 def records():
+    """The record of each task; do not change what it returns."""
     return {name: task_record(number, shares) for number, (name, shares) in enumerate(SHARES.items())}
 
 
