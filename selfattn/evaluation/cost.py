@@ -4,8 +4,8 @@ Matrix products count, a multiplication and an addition as two operations. Softm
 left out, as usual (Kaplan et al. 2020, section 2.1). The count follows the mathematics, not the kernel: masked scores
 count, and recomputed values do not count twice. So the number is the same on every device.
 
-PyTorch's ``FlopCounterMode`` counts. This module adds formulas for three operations that it does not know on the CPU:
-LSTM layers by oneDNN, fused attention, and matrix times vector.
+The formulas are those of PyTorch's ``FlopCounterMode``. This module adds three for operations that it does not know on
+the CPU: LSTM layers by oneDNN, fused attention, and matrix times vector.
 """
 
 import copy
@@ -20,7 +20,7 @@ from torch import Tensor
 from torch._C import DispatchKey
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
-from torch.utils.flop_counter import FlopCounterMode
+from torch.utils.flop_counter import flop_registry, shape_wrapper
 
 from selfattn.errors import UserError
 from selfattn.models.build import build, parameters
@@ -145,7 +145,34 @@ def synchronise(device: torch.device) -> None:
         torch.cuda.synchronize(device)
 
 
-class _Storages(TorchDispatchMode):  # type: ignore[no-untyped-call]  # PyTorch annotates no modes
+class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # PyTorch annotates no modes
+    """Sees every operation, in code that is not compiled."""
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # else PyTorch imports its compiler, which takes longer than to count
+
+
+class _Operations(_Mode):
+    """Adds up the operations of all products, as ``FlopCounterMode`` does, which also notes the module of each."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]  # PyTorch has no types for it
+        self.total = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        with self:
+            returned = func.decompose(*args, **kwargs)
+        if returned is not NotImplemented:
+            return returned
+        returned = func(*args, **kwargs)
+        if formula := _FORMULAS.get(func._overloadpacket):
+            self.total += formula(*args, **kwargs, out_val=returned)
+        return returned
+
+
+class _Storages(_Mode):
     """Follows the memory behind every tensor that an operation returns."""
 
     def __init__(self) -> None:
@@ -186,10 +213,10 @@ def _count(model: Seq2Seq, shape: BatchShape, run: Callable[[Seq2Seq, Tensor, Te
     """Count what a copy of the model computes on one row, and multiply by the rows of the batch."""
     probe = copy.deepcopy(model).to("cpu", torch.float32).eval()
     source, target = (torch.zeros(1, length, dtype=torch.int64) for length in (shape.source, shape.target))
-    counter = FlopCounterMode(display=False, custom_mapping=_MISSING)
+    counter = _Operations()
     with counter:
         run(probe, source, torch.ones_like(source, dtype=torch.bool), target)
-    return shape.batch * counter.get_total_flops()
+    return shape.batch * counter.total
 
 
 def _training(probe: Seq2Seq, source: Tensor, mask: Tensor, target: Tensor) -> None:
@@ -217,3 +244,4 @@ _MISSING: dict[Any, Any] = {  # each product has a gradient for either factor
     _aten._scaled_dot_product_flash_attention_for_cpu_backward: lambda _grad, *sizes, **_: 2 * _attention(*sizes),
     _aten.mv: lambda matrix, _vector, **_: 2 * math.prod(matrix),
 }
+_FORMULAS = flop_registry | {packet: shape_wrapper(formula) for packet, formula in _MISSING.items()}  # type: ignore[no-untyped-call]
