@@ -1,8 +1,10 @@
 """A small comparison over two budgets, made once; small trained runs, and the command line called from inside."""
 
+import os
 import shutil
 
 import pytest
+from filelock import FileLock
 from small_runs import cli, runs, small, tiny, train
 
 from selfattn.comparison.compare import compare
@@ -23,12 +25,21 @@ def settings():
     return SETTINGS
 
 
+def made_once(tmp_path_factory, name, settings):
+    """Make a comparison for all workers; those that want it, too, wait for the first."""
+    base = tmp_path_factory.getbasetemp()
+    out = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / name / "out"
+    out.parent.mkdir(exist_ok=True)
+    with FileLock(f"{out}.lock"):
+        if not out.exists():
+            compare("dates", out=out, **settings)
+    return out
+
+
 @pytest.fixture(scope="session")
 def finished(tmp_path_factory):
     """Two models over two budgets with two seeds; do not change it."""
-    out = tmp_path_factory.mktemp("finished") / "out"
-    compare("dates", out=out, **SETTINGS)
-    return out
+    return made_once(tmp_path_factory, "finished", SETTINGS)
 
 
 TUNED = {name: value for name, value in SETTINGS.items() if name not in ("batch_size", "warmup_steps")} | {
@@ -39,9 +50,7 @@ TUNED = {name: value for name, value in SETTINGS.items() if name not in ("batch_
 @pytest.fixture(scope="session")
 def tuned(tmp_path_factory):
     """Two models, each with two tunings of two trials; do not change it."""
-    out = tmp_path_factory.mktemp("tuned") / "out"
-    compare("dates", out=out, **TUNED)
-    return out
+    return made_once(tmp_path_factory, "tuned", TUNED)
 
 
 @pytest.fixture(scope="session")
