@@ -43,7 +43,8 @@ def shortened(command):
             short = [*short, value] if value else short[:-1]
         else:
             short.append(word)
-    return [*short, "--max-steps", "3", "--validate-every", "1", "--validation-items", "4"]
+    steps = "3" if "--keep" in short else "1"
+    return [*short, "--max-steps", steps, "--validate-every", "1", "--validation-items", "4"]
 
 
 def table_of(page):

@@ -43,8 +43,8 @@ STREAM = replace(FORCED, max_steps=10, validate_every=4)
 TOKENS = TrainingConfig(epochs=2, batch_size=4, max_tokens=36)  # 7 steps an epoch
 TWO_PASSES = TrainingConfig(max_steps=7, batch_size=8, r_drop=0.5, schedule="cosine", precision="bfloat16")
 PATIENCE = TrainingConfig(epochs=9, batch_size=8, lr=1e-8, patience=2, average="last")
-EPOCHS = TrainingConfig(epochs=3, batch_size=4, lr=0.01, average="ema", ema_decay=0.9)  # of six steps each
-EVERY_5 = TrainingConfig(max_steps=18, batch_size=4, lr=0.01, validate_every=5)
+EPOCHS = TrainingConfig(epochs=3, batch_size=8, lr=0.01, average="ema", ema_decay=0.9)  # of three steps each
+EVERY_3 = TrainingConfig(max_steps=8, batch_size=4, lr=0.01, validate_every=3)
 OFTEN = replace(EPOCHS, epochs=3, batch_size=12, validate_every=1, average="last", average_last=2)
 
 
@@ -106,7 +106,7 @@ def run(whole, tmp_path):
 STOPS = {
     "scheduled sampling": (FULL, {"save_every": 2}, [StopAt(1), StopAt(3), StopAt(8)]),  # first before any checkpoint
     "rnn-attention": (FULL, {"save_every": 1, "model": "rnn-attention"}, [StopAt(1), StopAt(4), StopAt(8)]),
-    "decoder-only": (FULL, {"save_every": 1, "model": "decoder-only"}, [StopAt(1), StopAt(4), StopAt(8)]),
+    "decoder-only": (FORCED, {"save_every": 1, "model": "decoder-only"}, [StopAt(1), StopAt(4), StopAt(8)]),
     "batches by tokens": (TOKENS, {"save_every": 2}, [StopAt(7)]),
     "two passes": (TWO_PASSES, {"save_every": 2}, [StopAt(3)]),
     "patience": (PATIENCE, {"save_every": 2}, [StopAt(9)]),
@@ -119,8 +119,8 @@ STOPS = {
         StopAt(2), StopAt(4, "validation_ended"), StopAt(5), StopAt(8, "validation_ended"),
     ]),
     "a stream": (STREAM, {"stream": True, "save_every": 1}, [StopAt(3), StopAt(8)]),  # then in its last epoch
-    "asked": (EPOCHS, {}, [Asks(1), Asks(6), Asks(18)]),
-    "asked, validated every 5": (EVERY_5, {}, [Asks(5), Asks(6), Asks(18)]),
+    "asked": (EPOCHS, {}, [Asks(1), Asks(3), Asks(9)]),
+    "asked, validated every 3": (EVERY_3, {}, [Asks(3), Asks(4), Asks(8)]),
 }  # fmt: skip
 
 
@@ -142,7 +142,7 @@ def test_a_stopped_training_goes_on_and_ends_the_same(tmp_path, whole, case):
     assert parts.outcome(out) == parts.outcome(whole(config, **same))
 
 
-@pytest.mark.parametrize(("config", "calls"), [(EPOCHS, (1, 16)), (EVERY_5, (4,)), (OFTEN, (7, 16))])
+@pytest.mark.parametrize(("config", "calls"), [(EPOCHS, (1, 16)), (EVERY_3, (4,)), (OFTEN, (7, 16))])
 def test_stopped_in_a_validation_it_validates_again(tmp_path, monkeypatch, config, calls):
     def measure(model, loss, processes):
         outputs = decode_texts(model, data.tokenizer, ["abc", "d", "ef"], max_length=9, processes=processes)
@@ -203,16 +203,15 @@ def test_resuming_a_finished_run_is_a_success_that_says_so(run, capsys):
     assert parts.outcome(run) == outcome
 
 
-@pytest.mark.parametrize("length", ["epochs", "max_steps"])
-def test_a_finished_run_is_lengthened(whole, tmp_path, capsys, length):
-    short = replace(FORCED, schedule="cosine", max_steps=7 if length == "max_steps" else None)
+@pytest.mark.parametrize(("length", "before", "after"), [("epochs", 3, 6), ("max_steps", 4, 8)])
+def test_a_finished_run_is_lengthened(whole, tmp_path, capsys, length, before, after):
+    short = replace(FORCED, epochs=1, schedule="cosine", max_steps=before if length == "max_steps" else None)
     long = replace(short, **{length: 2 * getattr(short, length)})
     watcher = StopAt(99)
     run = parts.fit_small(tmp_path / "run", short).path
     parts.fit_small(run, long, resume=True, observers=[watcher])
-    before, after = (short.max_steps, long.max_steps) if short.max_steps and long.max_steps else (9, 18)
     assert watcher.steps == list(range(before + 1, after + 1))
-    assert watcher.begun == [(None if long.max_steps else 6, after)]
+    assert watcher.begun == [(None if long.max_steps else 2, after)]
     directory = RunDirectory(run)
     assert (directory.config().training, directory.record().status) == (long, "finished")
     assert directory.record().command.endswith(" --resume")
@@ -316,7 +315,7 @@ def test_it_goes_on_with_a_lower_rate_and_with_nothing_else_changed(tmp_path):
     assert directory.record().status == "failed"
     for changes, reason in (
         ({"lr": 0.02}, r"begun with training.lr = 0.01, now asked for 0.02"),
-        ({"lr": 0.001, "batch_size": 5}, r"begun with training.batch_size = 4, now asked for 5"),
+        ({"lr": 0.001, "batch_size": 5}, r"begun with training.batch_size = 8, now asked for 5"),
     ):
         with pytest.raises(UserError, match=reason):
             parts.fit_small(run, replace(EPOCHS, **changes), resume=True)

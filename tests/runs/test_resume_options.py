@@ -6,12 +6,15 @@ Every file that a result depends on is known by its content, also in a compariso
 import json
 import shutil
 from dataclasses import fields
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from selfattn.comparison import compare as compare_module
+from selfattn.comparison import testing
 from selfattn.comparison.trainings import TrainingRunner
+from selfattn.data.dates.source import EmbeddedDates
 from selfattn.errors import UserError
 from selfattn.registry import TASKS
 from selfattn.runs.directory import RunDirectory
@@ -77,9 +80,11 @@ CASES += [(task, name, change) for task, changes in TASK.items() for name, chang
 
 
 @pytest.fixture(autouse=True)
-def _small_sample(monkeypatch):
-    """Draw few pairs for a vocabulary."""
+def _quickly(monkeypatch):
+    """Draw few pairs for a vocabulary; a fresh model has little time to know examples by heart."""
     monkeypatch.setattr("selfattn.data.splits._SAMPLE", 100)
+    monkeypatch.setattr(EmbeddedDates, "sample", lambda dates: dates.draw("train", 0, 0, 500))
+    monkeypatch.setattr(testing, "overfitting", partial(testing.overfitting, steps=10))
 
 
 @pytest.fixture(scope="module")
