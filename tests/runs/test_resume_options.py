@@ -14,7 +14,6 @@ import pytest
 from selfattn.comparison import compare as compare_module
 from selfattn.comparison import testing
 from selfattn.comparison.trainings import TrainingRunner
-from selfattn.data.dates.source import EmbeddedDates
 from selfattn.errors import UserError
 from selfattn.registry import TASKS
 from selfattn.runs.directory import RunDirectory
@@ -83,7 +82,6 @@ CASES += [(task, name, change) for task, changes in TASK.items() for name, chang
 def _quickly(monkeypatch):
     """Draw few pairs for a vocabulary; a fresh model has little time to know examples by heart."""
     monkeypatch.setattr("selfattn.data.splits._SAMPLE", 100)
-    monkeypatch.setattr(EmbeddedDates, "sample", lambda dates: dates.draw("train", 0, 0, 500))
     monkeypatch.setattr(testing, "overfitting", partial(testing.overfitting, steps=10))
 
 

@@ -70,8 +70,7 @@ def test_settings_that_do_not_fit_are_refused():
             Recall(**settings)
 
 
-def test_a_run_is_trained_tested_and_loaded(tmp_path, monkeypatch):
-    monkeypatch.setattr("selfattn.data.splits._SAMPLE", 100)
+def test_a_run_is_trained_tested_and_loaded(tmp_path):
     sizes = {"length": 16, "test_length": 32, "pairs": 2, "vocabulary": 64}
     small = ("stack.dim=8", "stack.num_heads=2", "stack.ffn_dim=8")
     short = {"max_steps": 2, "items_per_epoch": 8, "batch_size": 4, "validation_items": 4, "out": tmp_path / "run"}
