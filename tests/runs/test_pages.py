@@ -14,7 +14,7 @@ from selfattn.runs.load import load
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 DAY = (DOCS / "how-to/day.md").read_text("utf-8")
-SHORTER = {"--held-out": "20", "--epochs": None, "--max-steps": None}
+SHORTER = {"--held-out": "8", "--epochs": None, "--max-steps": None}
 VECTOR = " ".join(["0.5"] * 128)
 
 

@@ -150,7 +150,7 @@ def test_a_comparison_on_files_is_about_bleu(tmp_path, files):
     record, _ = compare(
         "translation", gold=tmp_path / "gold", sentences=tmp_path / "sentences", base=1, out=tmp_path / "out",
         **parts(files, "en", "de"), target="de", vocab_size=300, set=settings, apart=True, match=None, beam=2,
-        quick=True, items_per_epoch=60, **ALL | {"batch_size": 4},
+        quick=True, items_per_epoch=16, **ALL | {"batch_size": 4, "epochs": 1},
     )  # fmt: skip
     assert (record.headline.metric, record.headline.kind) == ("bleu", "points")
     assert "tok:13a" in record.headline.signature
