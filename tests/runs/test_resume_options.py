@@ -79,7 +79,7 @@ CASES += [(task, name, change) for task, changes in TASK.items() for name, chang
 
 
 @pytest.fixture(autouse=True)
-def _quickly(monkeypatch):
+def _few_pairs(monkeypatch):
     """Draw few pairs for a vocabulary; a fresh model has little time to know examples by heart."""
     monkeypatch.setattr("selfattn.data.splits._SAMPLE", 100)
     monkeypatch.setattr(testing, "overfitting", partial(testing.overfitting, steps=10))
