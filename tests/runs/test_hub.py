@@ -78,13 +78,7 @@ def test_without_a_hub_the_cache_serves(runs, hub, monkeypatch):
         run.push(NAME, test=False)
 
 
-@pytest.mark.parametrize(
-    ("fault", "message"),
-    [
-        (503, "the Hub answered with status 503"),
-        ("cut", "cannot be loaded"),
-    ],
-)
+@pytest.mark.parametrize(("fault", "message"), [(503, "the Hub answered with status 503"), ("cut", "cannot be loaded")])
 def test_a_bad_answer_of_the_hub_is_one_line(runs, hub, cli, monkeypatch, fault, message):
     runs["rnn-plain"].push(NAME, test=False)
     monkeypatch.setattr("time.sleep", lambda seconds: None)  # between attempts

@@ -1,6 +1,7 @@
 """A published Marian model becomes a run: the same tokens and logits; fine-tuned, evaluated, explored, exported."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -182,19 +183,21 @@ FAULTS = [
 
 
 @pytest.mark.parametrize(("name", "fault", "message"), FAULTS, ids=[message[:50] for _, _, message in FAULTS])
-def test_what_is_not_understood_is_refused(name, fault, message, folder, start, tmp_path, cli):
-    broken, options = Path(shutil.copytree(folder, tmp_path / "opus")), ("--target", "de")
-    path = broken / name
+def test_what_is_not_understood_is_refused(name, fault, message, folder, data, start, tmp_path, cli):
     if not name:
-        options = fault.split()
-    elif fault is None:
+        assert message in start(folder, *fault.split()).refusal()
+        return
+    broken = Path(shutil.copytree(folder, tmp_path / "opus"))
+    path = broken / name
+    if fault is None:
         path.unlink()
     elif isinstance(fault, bytes):
         path.write_bytes(fault)
     else:
         values = json.loads(path.read_text("utf-8"))
         path.write_text(json.dumps(values | fault if isinstance(fault, dict) else fault(values)), "utf-8")
-    assert message in start(broken, *options).refusal()
+    with pytest.raises(UserError, match=f"^[^\n]*{re.escape(message)}[^\n]*$"):
+        train("translation", init_from=broken, data=data, out=tmp_path / "run", **BRIEF)
     assert not (tmp_path / "run").exists()
     if "bert" in message:
         assert cli("predict", broken).refusal().endswith("a model of Hugging Face (bert), not a run\n")
