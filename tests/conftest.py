@@ -9,6 +9,7 @@ import gc
 import os
 import signal
 from collections.abc import Callable, Generator, Iterator
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -77,13 +78,14 @@ def _quickly() -> Iterator[None]:
 
     The operations of equal models are counted once. Vocabularies are taken from 2,000 generated pairs, in which every
     character occurs. Where there is no GPU, only the CPU is seeded: torch.manual_seed also notes a traceback for every
-    absent device.
+    absent device. Git is asked once for the commit.
     """
     import torch
 
     from selfattn.comparison import costs, testing
     from selfattn.data import phrases, splits
     from selfattn.data.dates import source
+    from selfattn.runs import fit
 
     count, counted = testing.count_flops, {}
 
@@ -102,6 +104,7 @@ def _quickly() -> Iterator[None]:
             patch.setattr(costs, name, value)
         for module in (source, phrases, splits):
             patch.setattr(module, "_SAMPLE", 2_000)
+        patch.setattr(fit, "commit", cache(fit.commit))
         patch.setattr(os, "fsync", lambda number: None)  # no test cuts the power
         if not torch.cuda.is_available():
             patch.setattr(torch, "manual_seed", torch.default_generator.manual_seed)

@@ -396,7 +396,7 @@ REFUSED = {
 
 
 def test_tuning_is_the_default_except_in_quick_comparisons_and_with_a_rate(tmp_path, monkeypatch):
-    monkeypatch.setattr(compare_module, "steps_of", lambda *_: 1)  # without drawing an epoch
+    monkeypatch.setattr(preparation, "steps_of", lambda *_: 1)  # without drawing an epoch
 
     def plan_of(**changes):
         return make_plan(*prepare("dates", {"out": tmp_path} | FEW | changes))

@@ -27,6 +27,11 @@ def published():
     return read_record(PUBLISHED)
 
 
+@pytest.fixture(autouse=True)
+def _few_draws(monkeypatch):
+    monkeypatch.setattr("selfattn.evaluation.significance.RESAMPLES", 100)
+
+
 def task_record(number, shares):
     """The record of two models on a task, of which nothing but scores and tests is looked at."""
     record = published()

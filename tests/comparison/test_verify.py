@@ -121,6 +121,7 @@ def test_who_changes_what_was_carried_over_is_seen(tmp_path):
     """Outputs are made right, figures computed anew by the project's own code, and the hash written."""
 
     def with_right_outputs(values):
+        values["frame"]["units"] = {}  # of metrics that take long
         for run in values["runs"]:
             for answer in run["answers"] if run["model"] == "transformer" else ():
                 answer["output"] = answer["target"]

@@ -300,7 +300,12 @@ def unseen_years(locales: str | Sequence[str], count: int) -> list[Pair]:
         readers.append(reader)
         if form.patterns[0].years == YEARS:
             formats.append(reader)
-    return draw_pairs("unseen years", formats, readers, days_of(BEFORE) + days_of(AFTER), count)
+    return draw_pairs("unseen years", formats, readers, _unseen_days(), count)
+
+
+@lru_cache(maxsize=1)
+def _unseen_days() -> list[date]:
+    return days_of(BEFORE) + days_of(AFTER)
 
 
 def withheld_years(locales: str | Sequence[str], years: Iterable[int], count: int) -> list[Pair]:
