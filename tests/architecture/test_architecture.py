@@ -285,6 +285,10 @@ NOT_LOADED = {
         "torch._dynamo scipy sacrebleu transformers datasets cyclopts rich babel selfattn.claims selfattn.comparison "
         "selfattn.experiments selfattn.report selfattn.training.loop selfattn.exports.onnx selfattn.results.plan "
         "selfattn.results.quality selfattn.results.record selfattn.evaluation.attention selfattn.evaluation.metrics"),
+    "counting operations and memory": (
+        "import torch; from selfattn.evaluation.cost import BatchShape, count_flops, peak_memory\n"
+        f"count_flops(selfattn.load({str(RUN)!r}).model, BatchShape(1, 2, 3)), peak_memory(lambda: torch.ones(1))",
+        "torch._dynamo"),
     "what users ask for": (
         "import selfattn as s; s.load, s.attend, s.MultiHeadAttention", "datasets cyclopts jinja2 rich"),
     "training": (
@@ -292,8 +296,9 @@ NOT_LOADED = {
         "model='rnn-plain', out=out + '/run', epochs=1, items_per_epoch=8, validation_items=1)",
         "selfattn.report torch._dynamo"),
 }  # fmt: skip
-*WITHOUT_TORCH, PREDICTING, _, _ = NOT_LOADED
-PROGRAMS = [WITHOUT_TORCH, [PREDICTING], pytest.param(["what users ask for", "training"], marks=pytest.mark.slow)]
+*WITHOUT_TORCH, PREDICTING, COUNTING, _, _ = NOT_LOADED
+SLOW = pytest.param(["what users ask for", "training"], marks=pytest.mark.slow)
+PROGRAMS = [WITHOUT_TORCH, [PREDICTING, COUNTING], SLOW]
 
 
 def output(parts):

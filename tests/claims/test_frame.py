@@ -116,7 +116,7 @@ def test_a_small_training_learns_to_copy_and_is_the_same_again():
 
     def trained():
         model = build("rnn-attention", vocab_size=7, seed=0)
-        last = train(Setup(Arm("a", {"steps": 60}), 0, 1e-2), model, stream(make, seed=0))
+        last = train(Setup(Arm("a", {"steps": 20}), 0, 2e-2), model, stream(make, seed=0))
         return last, loss_of(model, test), exact_share(model, test), forced_accuracy(model, test)
 
     last, _, right, forced = first = trained()
