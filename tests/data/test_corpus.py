@@ -177,10 +177,9 @@ def corpora(tmp_path_factory):
     return write_pairs(folder / "large.tsv", 1, 300), write_pairs(folder / "small.tsv", 2, 60)
 
 
-def origin(corpora):
-    small = {source for source, _ in pairs(2, 60)}
-    large = {source for source, _ in pairs(1, 300)}
-    return dict.fromkeys(small, "small") | dict.fromkeys(large, "large")
+ORIGIN = {
+    source: name for name, seed, count in (("small", 2, 60), ("large", 1, 300)) for source, _ in pairs(seed, count)
+}
 
 
 def epoch(number, seed, count=None, **settings):
@@ -192,7 +191,7 @@ def epoch(number, seed, count=None, **settings):
 )
 def test_shares_of_an_epoch(corpora, settings, share):
     drawn = epoch(0, 0, data=corpora, **settings)
-    counts = Counter(origin(corpora)[pair.source] for pair in drawn)
+    counts = Counter(ORIGIN[pair.source] for pair in drawn)
     total = len(Translation(source="en", target="de", data=corpora).splits(0).parts["train"])
     assert sum(counts.values()) == total
     assert abs(counts["small"] / total - share) < 0.01
@@ -214,10 +213,7 @@ def test_epochs_go_through_each_corpus(corpora):
     settings = {"data": corpora, "weights": (1, 3)}
     assert epoch(3, 0, **settings) == epoch(3, 0, **settings)
     assert epoch(3, 0, **settings) not in (epoch(4, 0, **settings), epoch(3, 1, **settings))
-    drawn = [
-        [pair for pair in epoch(number, 0, **settings) if origin(corpora)[pair.source] == "large"]
-        for number in range(4)
-    ]
+    drawn = [[pair for pair in epoch(number, 0, **settings) if ORIGIN[pair.source] == "large"] for number in range(4)]
     counts = Counter(itertools.chain.from_iterable(drawn))
     size = len(Translation(source="en", target="de", **settings).splits(0).corpora[0])
     assert counts.total() == 4 * len(drawn[0])

@@ -70,8 +70,11 @@ def worse(count):
     return [text.replace("runs", "walks") for text in SENTENCES[:count]] + SENTENCES[count:]
 
 
-@pytest.mark.parametrize("name", ["bleu", "chrf", "ter", "bleu_lowercased_tokenised"])
-@pytest.mark.parametrize("changed", [0, 1, 2, 5, 14, 15, 20])
+@pytest.mark.parametrize(
+    ("name", "changed"),
+    [("bleu", changed) for changed in (0, 1, 2, 5, 14, 15)]
+    + [(name, changed) for name in ("chrf", "ter", "bleu_lowercased_tokenised") for changed in (2, 15)],
+)
 def test_outputs_changed_in_one_way_have_the_p_of_a_sign_test(name, changed):
     metric = make_metric(name, "en")
     tested = metric.tested([metric.counts(outputs, SENTENCES) for outputs in (worse(0), worse(changed))])
@@ -209,13 +212,13 @@ PAIRED = pytest.mark.parametrize(("kind", "sides"), [("ar", 1), ("bs", 2)])
 
 
 @pytest.mark.parametrize(
-    ("noise", "seed", "kind", "sides", "within"),
+    ("metric", "noise", "seed", "kind", "sides", "within"),
     [
-        (0.26, 0, "ar", 1, 0.03), (0.26, 4, "ar", 1, 0.03), (0.26, 0, "bs", 2, 0.03), (0.26, 4, "bs", 2, 0.03),
-        (0.2, 0, "ar", 1, 0.05),  # where nothing is clear
+        (Bleu("de"), 0.26, 0, "ar", 1, 0.03), (Bleu("de"), 0.26, 4, "bs", 2, 0.03),
+        (Bleu("de"), 0.2, 0, "ar", 1, 0.05),  # where nothing is clear
+        (Chrf(), 0.26, 4, "ar", 1, 0.03), (Chrf(), 0.26, 0, "bs", 2, 0.03),
     ],
 )  # fmt: skip
-@pytest.mark.parametrize("metric", [Bleu("de"), Chrf()])
 def test_where_draws_agree_on_the_sign_p_is_theirs(metric, noise, seed, kind, sides, within):
     references = corpus(seed)
     first, second = noisy(references, 0.2, seed + 10), noisy(references, noise, seed + 20)
@@ -226,7 +229,7 @@ def test_where_draws_agree_on_the_sign_p_is_theirs(metric, noise, seed, kind, si
 
 
 @PAIRED
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(2))
 def test_a_table_of_sentence_scores_is_tested_as_their_corpus(seed, kind, sides):
     """References of ten words each: the error rate of the corpus is the mean over its sentences."""
     draw = random.Random(seed)
