@@ -265,7 +265,7 @@ class DateForms:
         return Draft(sides.__getitem__)
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=16)
 def kinds_of(locales: Locales) -> dict[str, Draw]:
     """Return the kinds of phrases of two languages, by name; a kind that one language has no data for is left out.
 

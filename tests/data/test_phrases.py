@@ -39,11 +39,11 @@ def test_what_a_phrase_should_be(languages, kind, examples):
     assert pairs == examples
 
 
-@pytest.mark.parametrize("language", ["ko", "ja", "zh", "vi", "ar"])
+@pytest.mark.parametrize("language", ["ko", "zh", "ar"])
 def test_a_unit_without_a_long_form_takes_its_short_one(language):
     """CLDR inherits "37년" from the short form; Babel wrote "37 duration-year"."""
     draw, chance = kinds_of((Locale("en"), Locale(language)))["list"], Random(0)
-    texts = [text_of(draft.write(1)) for _ in range(3000) if (draft := draw(chance))]
+    texts = [text_of(draft.write(1)) for _ in range(300) if (draft := draw(chance))]
     assert not [text for text in texts if any(unit in text for unit in UNITS)]
 
 
