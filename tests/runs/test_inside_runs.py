@@ -69,8 +69,8 @@ def test_scores_without_heads(runs, capsys, tmp_path):
     heads = [(head.layer, head.head) for head in scores.heads]
     assert len(heads) == len(set(heads)) == 12
     assert all(head.difference == pytest.approx(head.score - scores.score) for head in scores.heads)
-    command = ["heads", str(run.path), "--items", "3", "--metric", "character_error_rate"]
-    main([*command, "--json"])
+    command = ["heads", str(run.path), "--items", "3"]
+    main([*command, "--metric", "character_error_rate", "--json"])
     silent = json.loads(capsys.readouterr().out)["heads"][5]
     outputs = run.intervene(ablate(silent["layer"], [silent["head"]])).predict([pair.source for pair in pairs])
     assert silent["score"] == pytest.approx(CharacterErrorRate().of(outputs, pairs))
