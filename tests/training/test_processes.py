@@ -27,7 +27,11 @@ from selfattn.models.build import build
 from selfattn.processes import choose_device, is_main_process, rank_and_size
 from selfattn.runs.directory import WEIGHTS, RunDirectory, check_is_free
 from selfattn.streams import GlobalStream, training_lock
+from selfattn.training.loop import train_model
 from selfattn.training.step import rows_of
+
+SETTINGS = ("encoder.dim=16", "decoder.dim=16", "encoder.num_layers=1", "encoder.dropout=0.3")
+BRIEF = {"epochs": 2, "items_per_epoch": 80, "batch_size": 16, "validation_items": 4}
 
 
 def test_auto_takes_what_is_there(monkeypatch):
@@ -112,21 +116,24 @@ def test_who_waits_for_processes_that_never_come_says_so_in_minutes(monkeypatch)
 
 
 def test_threads_follow_from_the_size_of_the_model_alone(runs, train, tmp_path, monkeypatch):
-    before = torch.get_num_threads()
+    before, seen = torch.get_num_threads(), []
+
+    def train_on_one(*arguments, **options):
+        """On two threads that share a busy machine a small training takes a second."""
+        seen.append(torch.get_num_threads())
+        with processes.use_threads(1):
+            return train_model(*arguments, **options)
+
     record = RunDirectory(runs["rnn-plain"].path).record()
     assert record.machine["threads"] == 1
+    monkeypatch.setattr("selfattn.runs.fit.train_model", train_on_one)
     monkeypatch.setattr(processes, "LARGE_MODEL", record.parameters)
-    brief = {"epochs": 1, "items_per_epoch": 4, "batch_size": 4, "validation_items": 1}
-    train("rnn-plain", tmp_path / "large", training=brief)
+    train("rnn-plain", tmp_path / "large", training=BRIEF)
     assert RunDirectory(tmp_path / "large").record().machine["threads"] == 2
-    assert torch.get_num_threads() == before
+    assert (seen, torch.get_num_threads()) == ([2], before)
 
 
 # Threads of one process
-
-
-SETTINGS = ("encoder.dim=16", "decoder.dim=16", "encoder.num_layers=1", "encoder.dropout=0.3")
-BRIEF = {"epochs": 2, "items_per_epoch": 80, "batch_size": 16, "validation_items": 4}
 
 
 def at_once(actions):

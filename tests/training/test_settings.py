@@ -92,8 +92,7 @@ def test_what_matches_nothing_is_refused(runs, part):
 
 def test_told_and_refused_in_a_line(runs, cli, tmp_path):
     small = ("--items-per-epoch", 8, "--validation-items", 4, "--epochs", 1, "--init-from", runs["transformer"].path)
-    done = cli("train", "dates", *small, "--freeze", "encoder,embeddings", "--out", tmp_path / "run")
-    assert done.code == 0, done.err
+    done = cli("train", "dates", *small, "--freeze", "encoder,embeddings", "--out", tmp_path / "run").success()
     assert "frozen: encoder, " in done.err
     assert "frozen: embeddings, " in done.err
     refused = cli("train", "dates", *small, "--freeze", "encoder,decoder", "--out", tmp_path / "all")
