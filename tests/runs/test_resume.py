@@ -80,12 +80,6 @@ def checkpoint_of(out):
     return file.parse(file.read() or b"")
 
 
-@pytest.fixture(autouse=True)
-def _no_git(monkeypatch):
-    """Leave out what takes longest in a small training: asking git what the commit is."""
-    monkeypatch.setattr("selfattn.runs.fit.commit", lambda: None)
-
-
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
     """The run of a training that nothing stops; not to be changed."""
