@@ -159,18 +159,18 @@ def test_a_tokens_way_is_torchs(ask_node):
             torch.testing.assert_close(torch.tensor(vectors), expected, rtol=1e-3, atol=1e-4, msg=f"{name} {part}")
 
 
-@pytest.mark.parametrize("width", [1, 3])
-def test_a_beam_finds_what_the_librarys_finds(ask_node, width):
+def test_a_beam_finds_what_the_librarys_finds(ask_node):
     draw = random.Random(0)
     sources = [[*draw.choices(range(4, VOCAB), k=draw.randint(1, 9)), 2] for _ in range(8)]
     names = ("transformer", "rnn-attention", "rnn-plain", "decoder-only", "luong-input-feeding")
-    cases = [case(name, sources, width=width) for name in names]
-    for name, answers in zip(names, ask_node("searched", cases), strict=True):
+    searches = [(name, width) for name in names for width in (1, 3)]
+    cases = [case(name, sources, width=width) for name, width in searches]
+    for (name, width), answers in zip(searches, ask_node("searched", cases), strict=True):
         for source, answer in zip(sources, answers, strict=True):
             ids = torch.tensor([source])
             settings = {"bos_id": 1, "eos_id": 2, "max_length": LIMIT, "beam_size": width}
             [[expected]] = beam_search(model_of(name), ids, ids > 0, **settings)
-            assert (answer["ids"], answer["finished"]) == (expected.ids, expected.finished), name
+            assert (answer["ids"], answer["finished"]) == (expected.ids, expected.finished), (name, width)
             assert answer["total"] == pytest.approx(expected.log_probability, abs=1e-3)
             assert max(answer["counts"]) <= 2 * width
 
@@ -189,6 +189,7 @@ def test_after_forced_tokens_the_model_goes_on_by_itself(ask_node):
 def test_the_committed_page_and_the_library_write_the_same_dates(ask_node, count):
     models, _ = read_page(PAGE.read_text(encoding="utf-8"))
     texts = [pair.source for pair in DateSource(split="test").pairs(count)]
+    cases, expected = [], []
     for payload in models:
         tokenizer = CharTokenizer(payload["source"])
         model = build(config_from_dict(payload["config"]), vocab_size=len(tokenizer), pad_id=0, seed=0).eval()
@@ -196,27 +197,28 @@ def test_the_committed_page_and_the_library_write_the_same_dates(ask_node, count
         ids = [[*tokenizer.encode(text), 2] for text in texts]
         limit = payload["max_length"]
         settings = {"config": payload["config"], "weights": payload["weights"], "limit": limit, "ids": []}
-        [written] = ask_node("forced", [settings | {"sources": ids}])
+        cases.append(settings | {"sources": ids})
         source = pad_sequence([torch.tensor(row) for row in ids], batch_first=True)
         settings = {"bos_id": 1, "eos_id": 2, "max_length": limit, "beam_size": 1}
-        expected = [each.ids for [each] in beam_search(model, source, source > 0, **settings)]
-        assert [[token for token in row if token != 2] for row in written] == expected
+        expected.append([each.ids for [each] in beam_search(model, source, source > 0, **settings)])
+    written = ask_node("forced", cases)
+    assert [[[token for token in row if token != 2] for row in rows] for rows in written] == expected
 
 
-@pytest.mark.parametrize("bidirectional", [False, True])
-def test_distances_fall_into_the_same_buckets(ask_node, bidirectional):
-    distances = list(range(-600, 601))
-    wanted = RelativeBias(1, bidirectional=bidirectional).bucket(torch.tensor(distances)).tolist()
-    flag = str(bidirectional).lower()
-    assert ask_node(f"((one) => bucket(one, {flag}))", distances) == wanted
+def test_distances_fall_into_the_same_buckets(ask_node):
+    distances = torch.arange(-600, 601)
+    one, both = (RelativeBias(1, bidirectional=way).bucket(distances).tolist() for way in (False, True))
+    found = ask_node("((one) => [bucket(one, false), bucket(one, true)])", distances.tolist())
+    assert found == [list(pair) for pair in zip(one, both, strict=True)]
 
 
 def test_what_the_page_cannot_run_is_said_in_one_line(ask_node):
     attempt = "((one) => { try { answer(one); } catch (error) { return error.message; } })"
+    cases = []
     for setting, value in (("score", "cosine"), ("normalize", "sparsemax"), ("state", "delta")):
-        config = case("transformer", [])
-        config["config"]["decoder"][setting] = value
-        assert ask_node(attempt, [config]) == [f"{setting.replace('ize', 'izer')} {value}"]
+        cases.append(case("transformer", []))
+        cases[-1]["config"]["decoder"][setting] = value
+    assert ask_node(attempt, cases) == ["score cosine", "normalizer sparsemax", "state delta"]
 
 
 def test_texts_are_cleaned_as_the_library_does(ask_node):
@@ -270,16 +272,16 @@ HARD = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("byte_fallback", [True, False])
-@pytest.mark.parametrize("kind", ["unigram", "bpe"])
-def test_subwords_of_hard_texts_are_those_of_the_library(ask_node, kind, byte_fallback):
+def test_subwords_of_hard_texts_are_those_of_the_library(ask_node):
     draw = random.Random(0)
     words = ["".join(draw.choices("abcdé한국", k=draw.randint(1, 7))) for _ in range(60)]
     texts = [" ".join(draw.choices(words, k=draw.randint(1, 9))) for _ in range(300)]
-    settings = SubwordSettings(kind, vocab_size=400, byte_fallback=byte_fallback)
-    tokenizer = SubwordTokenizer.train(texts, settings, clip=True)
-    texts += [*HARD, *("".join(draw.choices("abcdé한국 zß", k=30)) for _ in range(300))]
-    (answers,) = ask_node(SEGMENT, [{"data": page_tokens(tokenizer), "texts": texts}])
-    for text, (ids, again) in zip(texts, answers, strict=True):
-        wanted = tokenizer.encode(text)
-        assert (ids, again) == (wanted, tokenizer.decode(wanted)), text
+    hard = [*texts, *HARD, *("".join(draw.choices("abcdé한국 zß", k=30)) for _ in range(300))]
+    kinds = [(kind, byte_fallback) for kind in ("unigram", "bpe") for byte_fallback in (True, False)]
+    settings = [SubwordSettings(kind, vocab_size=400, byte_fallback=fallback) for kind, fallback in kinds]
+    tokenizers = [SubwordTokenizer.train(texts, each, clip=True) for each in settings]
+    answers = ask_node(SEGMENT, [{"data": page_tokens(tokenizer), "texts": hard} for tokenizer in tokenizers])
+    for kind, tokenizer, of_kind in zip(kinds, tokenizers, answers, strict=True):
+        for text, (ids, again) in zip(hard, of_kind, strict=True):
+            wanted = tokenizer.encode(text)
+            assert (ids, again) == (wanted, tokenizer.decode(wanted)), (kind, text)

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.usefixtures("isolated")
 QUICK = "--quick --epochs 1 --items-per-epoch 64 --validation-items 5 --test-items 10 --seeds 1 --jobs 1"
 
 
-@pytest.mark.parametrize("options", ["--plan-only", pytest.param(QUICK, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("options", ["--plan-only --test-items 10", pytest.param(QUICK, marks=pytest.mark.slow)])
 def test_the_documented_comparison_of_a_task(cli, tmp_path, options):
     command = f"compare reversal --models rnn-attention,transformer --match parameters {options} --out".split()
     done = cli("--plugin", FILES / "reversal_task.py", *command, tmp_path / "out")
