@@ -104,6 +104,7 @@ def test_an_interrupt_leaves_a_run_that_can_be_used(tmp_path, capfd, monkeypatch
     line = "train dates --epochs 1000 --items-per-epoch 64 --validation-items 5 --model rnn-plain --out"
     small = ("--set", "encoder.hidden_dim=8", "--set", "decoder.hidden_dim=8")
     monkeypatch.setattr("selfattn.runs.fit.RunDirectory", Written)
+    monkeypatch.setattr("selfattn.runs.fit._PAUSE", 0)  # between two writes
     monkeypatch.setattr(sys, "argv", ["selfattn", *line.split(), str(out), *small])
     try:
         with pytest.raises(SystemExit) as ended:
