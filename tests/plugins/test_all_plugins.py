@@ -21,8 +21,8 @@ PLUGINS = [FILES / f"{name}.py" for name in (
     "relu_normalizer", "gated_attention",
 )]  # fmt: skip
 COMPARISON = (
-    "compare", "reversal", "--longest", 5, "--metric", "edit_similarity", "--quick", "--seeds", 2, "--match", "none", "--apart",
-    "--models", "convolutional,cosine=rnn-attention,kerple=transformer",
+    "compare", "reversal", "--longest", 5, "--metric", "edit_similarity", "--quick", "--seeds", 2,
+    "--match", "none", "--apart", "--models", "convolutional,cosine=rnn-attention,kerple=transformer",
     "--set", "convolutional:dim=16", "--set", "cosine:decoder.score=cosine", "--set", "cosine:encoder.hidden_dim=16",
     "--set", "cosine:decoder.hidden_dim=16", "--set", "kerple:encoder.position=kerple",
     "--set", "kerple:encoder.dim=16", "--set", "kerple:decoder.dim=16", "--set", "kerple:encoder.normalize=relu",
