@@ -61,6 +61,7 @@ class _Sacrebleu(Metric):
 
         super().__init__(language)
         self.sacrebleu: SacrebleuMetric = getattr(metrics, self.kind)(**options)
+        self._references: list[str] = []  # those that sacreBLEU holds
         # The signature is complete once the metric has seen how many references there are.
         self.sacrebleu._extract_corpus_statistics(["a"], [["a"]])
         self.signature = str(self.sacrebleu.get_signature())
@@ -72,7 +73,10 @@ class _Sacrebleu(Metric):
     def counts(self, outputs: Sequence[str], references: Sequence[str]) -> Array:
         """Count for each sentence what the score is made of."""
         # sacreBLEU's own tests of significance count so; its public functions give sums only.
-        counted = self.sacrebleu._extract_corpus_statistics(self.prepare(outputs), [self.prepare(references)])
+        if self._references != list(references):  # the same for all runs: they are cut once
+            self.sacrebleu._ref_cache = self.sacrebleu._cache_references([self.prepare(references)])
+            self._references = list(references)
+        counted = self.sacrebleu._extract_corpus_statistics(self.prepare(outputs), None) if self._references else []
         return np.asarray(counted, dtype=np.float64)
 
     def words(self, texts: Sequence[str]) -> list[list[str]]:
