@@ -4,6 +4,7 @@ import multiprocessing
 import os
 import shutil
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -11,12 +12,18 @@ import pytest
 from selfattn.comparison.compare import compare
 
 
-@pytest.fixture(scope="module", autouse=True)
-def few_items():
+@contextmanager
+def tested_on_few():
     """Test a run on few dates."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("selfattn.tasks.dates.Dates.test_items", lambda task, quick: 8)
         patch.setattr("selfattn.data.dates.source._PROBES", 4)
+        yield
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_items():
+    with tested_on_few():
         yield
 
 
@@ -33,7 +40,8 @@ def small_comparison():
 def whole(small_comparison, tmp_path_factory):
     """A small comparison of one model; do not change it."""
     out = tmp_path_factory.mktemp("comparison") / "whole"
-    small_comparison(out)
+    with tested_on_few():
+        small_comparison(out)
     return out
 
 
