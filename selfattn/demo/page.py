@@ -5,6 +5,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -28,10 +29,15 @@ from selfattn.tokenizers.subword import SubwordTokenizer
 from selfattn.words.messages import LANGS, read_words
 
 _HOME = "selfattn.demo"
-_WORDS = Path(__file__).parent / "words"
 EXAMPLES = 12  # to begin with, of a test
 ON_DEMO = 4  # most models on the page of a report
 _MOST_WEIGHTS = 1_000_000  # of a model on that page, which nobody asked for
+
+
+@cache
+def _words() -> dict[str, dict[str, str]]:
+    """Return the texts of the page by language, then by message key."""
+    return read_words(Path(__file__).parent / "words", "page")
 
 
 def write_demo(
@@ -67,7 +73,7 @@ def write_demo(
     if not runs:
         raise UserError("a demo needs at least one run; give the directory of a trained model")
     check_ours(out, records=False)
-    words = read_words(_WORDS, "page")
+    words = _words()
     if lang not in words:
         raise UserError(f"language {lang!r}: the page does not speak it; choose one of {', '.join(LANGS)}")
     model_names = labels or _names(runs)
@@ -115,7 +121,7 @@ def page_of(
         origin: names of the models' tasks.
         lang: the language that the page opens in.
     """
-    words = read_words(_WORDS, "page")
+    words = _words()
     script = asset("engine.js", _HOME) + asset("page.js", _HOME)
     style = asset("report.css") + asset("page.css", _HOME)
     context = {
