@@ -383,7 +383,7 @@ def test_nothing_of_this_machine_is_published(run, hub, monkeypatch):
 
 
 def test_a_graph_holds_no_path_of_the_machine(exported_run):
-    for graph in exported_run("rnn-plain", "onnx").path.glob("*.onnx"):
+    for graph in exported_run("transformer", "onnx").path.glob("*.onnx"):
         content = graph.read_bytes()
         assert b".py" not in content
         assert os.fsencode(Path(__file__).parents[2]) not in content
