@@ -204,7 +204,7 @@ def overfit(config, wrapper=lambda model: model, **settings):
     return overfitting(lambda: wrapper(build(config, vocab_size=VOCAB, pad_id=0, seed=0)), **chosen)
 
 
-LEARN = ("rnn-attention", "bahdanau-gru", "transformer", "decoder-only")
+LEARN = ("rnn-attention", "transformer", "decoder-only")
 
 
 @pytest.mark.parametrize(
