@@ -270,11 +270,16 @@ def hints_of(kind: type[Any]) -> Mapping[str, Any]:
     return _HINTS[kind]
 
 
+_BOUNDS: dict[type[Any], dict[str, Bounds]] = {}
+
+
 def bounds_of(kind: type[Any]) -> Mapping[str, Bounds]:
-    """Return the declared bounds of a dataclass, by field."""
-    hints = hints_of(kind)
-    bounds = {field.name: Bounds.of(hints[field.name]) for field in dataclasses.fields(kind)}
-    return {name: bound for name, bound in bounds.items() if bound is not None}
+    """Return the declared bounds of a dataclass, by field; they are read once."""
+    if kind not in _BOUNDS:
+        hints = hints_of(kind)
+        bounds = {field.name: Bounds.of(hints[field.name]) for field in dataclasses.fields(kind)}
+        _BOUNDS[kind] = {name: bound for name, bound in bounds.items() if bound is not None}
+    return _BOUNDS[kind]
 
 
 def check_bounds(options: Any) -> None:

@@ -20,7 +20,7 @@ from annotated_types import Ge, Le
 from selfattn.codec import Plain, own_form
 from selfattn.errors import UserError
 from selfattn.registry import FAMILIES, Registry
-from selfattn.settings import Bounds, Share, hints_of
+from selfattn.settings import Bounds, Share, bounds_of, hints_of
 
 if TYPE_CHECKING:
     from selfattn.models.protocol import Seq2Seq
@@ -101,11 +101,12 @@ class Checked:
         return tuple(widths)
 
     def _of_fields(self) -> Iterator[str]:
+        bounds = bounds_of(type(self))
         for name, annotation in hints_of(type(self)).items():
             if typing.get_origin(annotation) is ClassVar:
                 continue
             value = getattr(self, name)
-            if problem := _problem(value, annotation):
+            if problem := _problem(value, annotation, bounds.get(name)):
                 yield f"{name}: {problem}"
             for note in getattr(annotation, "__metadata__", ()):
                 if isinstance(note, Divides) and value is not None and (width := getattr(self, note.of)) % value:
@@ -381,8 +382,14 @@ def probabilities(config: Any, prefix: str = "") -> list[str]:
     return paths
 
 
-def _problem(value: Any, annotation: Any) -> str | None:
-    """Say what is wrong with the value of a field, or return None."""
+def _problem(value: Any, annotation: Any, bounds: Bounds | None) -> str | None:
+    """Say what is wrong with the value of a field, or return None.
+
+    Args:
+        value: of the field.
+        annotation: of the field.
+        bounds: that the annotation declares.
+    """
     notes = getattr(annotation, "__metadata__", ())
     registry = next((note for note in notes if isinstance(note, Registry)), None)
     if registry is not None:
@@ -400,9 +407,8 @@ def _problem(value: Any, annotation: Any) -> str | None:
         return f"expected {' or '.join(group.__name__ for group in groups if isinstance(group, type))}, got {got}"
     if bool in kinds and not isinstance(value, bool):
         return f"expected true or false, got {reprlib.repr(value)}"
-    default = next((_UNBOUNDED[option] for option in kinds if option in _UNBOUNDED), None)
-    bounds = Bounds.of(annotation) or Bounds.of(default)
+    bounds = bounds or next((_UNBOUNDED[option] for option in kinds if option in _UNBOUNDED), None)
     return None if bounds is None or bounds.hold(value) else f"expected {bounds.expected()}, got {reprlib.repr(value)}"
 
 
-_UNBOUNDED: dict[Any, Any] = {int: Size, float: Share}
+_UNBOUNDED: dict[Any, Any] = {int: Bounds.of(Size), float: Bounds.of(Share)}
