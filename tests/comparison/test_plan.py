@@ -430,8 +430,11 @@ def test_a_comparison_that_was_stopped_while_tuning_goes_on(tuned, tuned_copy, t
     plan = read_plan(tuned_copy)
     command = plan.command.replace(str(tuned), str(tuned_copy))
     write_plan(tuned_copy, replace(plan, trials={}, tuned=False, command=command))
-    shutil.rmtree(tuned_copy / "tuning" / "rnn-plain-trial3")
-    shutil.rmtree(tuned_copy / "runs")
+    for path in ("tuning/rnn-plain-trial3", "runs/rnn-plain-seed6"):
+        shutil.rmtree(tuned_copy / path)
+    for answers in (tuned_copy / "runs").glob(f"*/{tested.ANSWERS}"):  # of a run that is trained and not tested
+        answers.unlink()
+        answers.with_name(tested.RESULT).unlink()
     kept = tuned_copy / "tuning" / "rnn-plain-trial0" / WEIGHTS
     before = kept.stat().st_mtime_ns
     ledger = tuned_copy / LEDGER

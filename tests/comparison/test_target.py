@@ -11,10 +11,12 @@ from types import SimpleNamespace
 import cloudpickle
 import pytest
 from forging import differing, edit
+from joblib import _parallel_backends as joblib_backends
 from third_party import isolated_registries
 
+from selfattn.comparison import compare as compare_module
 from selfattn.comparison import trainings as tuning
-from selfattn.comparison.compare import compare, forecast
+from selfattn.comparison.compare import _rehearse, compare, forecast
 from selfattn.comparison.plan import ComparisonPlan, PlannedModel, planned_trials, read_plan
 from selfattn.comparison.preparation import make_plan, prepare
 from selfattn.data.pairs import Pair
@@ -63,7 +65,7 @@ def finished(tmp_path_factory):
     out = tmp_path_factory.mktemp("target") / "out"
     with isolated_registries():
         TASKS.register("echo")(Echo)
-        record, _ = compare("echo", **SETTINGS, out=out)
+        record, _ = compare("echo", **SETTINGS, out=out, rehearse=False)
         yield out, record
 
 
@@ -110,9 +112,23 @@ def test_the_record_is_verified_and_resumed_and_a_forged_arrival_is_caught(finis
     assert again.target == record.target
 
 
-def test_the_same_command_gives_the_same_numbers_however_many_go_on_at_once(finished, tmp_path, capsys):
-    """The last trials of two races are lost, and are run again side by side."""
-    here = sys.modules[__name__]
+def test_a_plugin_is_rehearsed_without_the_target(finished, monkeypatch):
+    def rehearsed(task, *, rehearse, out, **settings):
+        trainings, chosen = prepare(task, settings | {"out": out})
+        plan = make_plan(trainings, chosen)
+        done.append((rehearse, plan.until, trainings.recipe.max_steps, plan.space, list(plan.models)))
+
+    done = []
+    monkeypatch.setattr(compare_module, "compare", rehearsed)
+    _rehearse("echo", SETTINGS)
+    assert done == [(False, None, 2, (), list(MODELS))]
+
+
+def test_the_same_command_gives_the_same_numbers_however_many_go_on_at_once(finished, tmp_path, capsys, monkeypatch):
+    """The last trials of two races are lost, and are run again by another process."""
+    here, start = sys.modules[__name__], joblib_backends.get_memmapping_executor
+    # Of two workers one does all: each takes seconds to begin.
+    monkeypatch.setattr(joblib_backends, "get_memmapping_executor", lambda _, **settings: start(1, **settings))
     two = SETTINGS | {"jobs": 2}
     assert "--jobs" not in prepare("echo", two)[0].command  # what comes out does not depend on it
     before, record = finished
