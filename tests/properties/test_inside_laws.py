@@ -2,7 +2,7 @@
 
 import copy
 import math
-from functools import partial
+from functools import cache, partial
 
 import pytest
 import torch
@@ -15,6 +15,12 @@ from selfattn.models import inside
 from selfattn.models.build import build
 from selfattn.models.inside import Edit, ablate, attention_layers, edited, intermediates, patch, reweigh, trace_model
 from selfattn.models.protocol import stepped_logits
+
+
+@pytest.fixture(autouse=True)
+def _names_are_asked_for_once(monkeypatch):
+    """Of each model in a test, however often it is edited."""
+    monkeypatch.setattr(inside, "intermediates", cache(intermediates))
 
 
 def logits_of(model, case):

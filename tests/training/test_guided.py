@@ -58,8 +58,8 @@ def write_links(place, seed, count):
     return data, links
 
 
-SETTINGS = {"source": "en", "target": "de", "tokenizer": "words", "max_steps": 60, "batch_size": 32, "lr": 0.02}
-SETTINGS |= {"validation_items": 4, "validate_every": 60, "threads": 1}
+SETTINGS = {"source": "en", "target": "de", "tokenizer": "words", "max_steps": 45, "batch_size": 32, "lr": 0.02}
+SETTINGS |= {"validation_items": 4, "validate_every": 45, "threads": 1}
 SIZES = {
     "rnn-attention": ("encoder.hidden_dim=16", "decoder.hidden_dim=16"), "rnn-plain": (),
     "transformer": ("encoder.dim=16", "decoder.dim=16", "encoder.num_layers=1", "decoder.num_layers=2"),
