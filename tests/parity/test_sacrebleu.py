@@ -72,7 +72,8 @@ def worse(count):
 
 @pytest.mark.parametrize(
     ("name", "changed"),
-    [("bleu", changed) for changed in (0, 1, 2, 5, 14, 15)] + [("chrf", 2), ("ter", 2), ("bleu_lowercased_tokenised", 2)],
+    [("bleu", changed) for changed in (0, 1, 2, 5, 14, 15)]
+    + [("chrf", 2), ("ter", 2), ("bleu_lowercased_tokenised", 2)],
 )
 def test_outputs_changed_in_one_way_have_the_p_of_a_sign_test(name, changed):
     metric = make_metric(name, "en")

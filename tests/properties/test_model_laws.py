@@ -44,11 +44,10 @@ def test_forward_is_stacked_steps_and_padding_and_neighbours_do_nothing(close, z
     assert logits.shape == (len(lengths), t, zoo.vocab)
     assert logits.dtype == torch.float64
     close(logits_of(model, wider), logits)
-    for joined in (False, True):
-        for shown in (case, wider):
-            with torch.inference_mode(joined):
-                state = model.start(model.encode(shown.source, shown.source_mask))
-                close(step_through(model, state, shown.target)[0], logits)
+    for joined, shown in zip((False, True), draw.sample((case, wider), 2), strict=True):
+        with torch.inference_mode(joined):
+            state = model.start(model.encode(shown.source, shown.source_mask))
+            close(step_through(model, state, shown.target)[0], logits)
     for row, length in enumerate(lengths):
         alone = case.pick([row]).padded(length, fill)
         assert alone.source_mask.all()
