@@ -29,6 +29,12 @@ def packed_in_haste():
         yield
 
 
+@pytest.fixture
+def no_page(monkeypatch):
+    """Reports without their page, which takes longest to write."""
+    monkeypatch.setattr("selfattn.report.write.html_of", lambda *_: "")
+
+
 @pytest.fixture(scope="session")
 def settings():
     """Settings of the comparison; do not change them."""

@@ -215,6 +215,7 @@ def test_dates_of_one_day_are_one_item(finished, tmp_path, monkeypatch):
     assert f"(항목 {items}개, 묶음 {items - 18}개)" in interval_note(record).say("ko")
 
 
+@pytest.mark.usefixtures("no_page")
 def test_planted_cheats_are_caught(tmp_path, finished, monkeypatch):
     """The Transformer is twice as large, reads the future and collapses; the first epoch shows half of the test."""
     attend, decode = layer.attend_checked, Run.decode

@@ -32,6 +32,8 @@ from selfattn.runs.directory import METRICS, RECORD, WEIGHTS
 from selfattn.runs.ledger import LEDGER, read_ledger, seal_step
 from selfattn.tasks.dates import Dates
 
+pytestmark = pytest.mark.usefixtures("no_page")
+
 RUN, TRIAL = "rnn-plain-seed5", "rnn-attention-trial1"
 OTHER = "rnn-attention-seed5"
 EIGHT = [f"rnn-{kind}-seed{seed}{end}" for end in ("", "-budget0.25") for kind in ("plain", "attention")
@@ -152,7 +154,7 @@ def test_a_forged_comparison_is_not_as_planned(name, copy):
         assert (plan.seeds, plan.planned_seeds) == (1, 2)
     if name == "tags and a failure":
         write_comparison(copy, copy)
-        assert differing(copy) == [f"{RUN} (diverged)"]
+        assert differing(copy, 1) == [f"{RUN} (diverged)"]
 
 
 # Forgeries of a tuning

@@ -101,6 +101,7 @@ def test_a_margin_and_a_pilot_are_parts_of_the_plan(copy, tmp_path, settings):
             compare("dates", **settings | change | {"out": tmp_path / "new"})
 
 
+@pytest.mark.usefixtures("no_page")
 def test_a_confirmation_may_draw_a_new_test_and_says_so(finished, tmp_path, settings):
     few = settings | {"models": MODELS[:1], "seeds": 1, "budgets": (1.0,), "out": tmp_path / "out"}
     record, _ = compare("dates", test_draw=1, **few)
@@ -150,6 +151,7 @@ def test_the_short_command_takes_plugins(words, expected, monkeypatch):
     assert sys.argv[1:] == expected.split()
 
 
+@pytest.mark.usefixtures("no_page")
 def test_a_plugin_is_tried_first_and_may_not_change(tmp_path, settings):
     """A broken one fails before anything is trained; an edited one is no part of the same comparison."""
     plugin, out = tmp_path / "mine.py", tmp_path / "out"
@@ -252,6 +254,7 @@ def test_means_that_cross_within_their_intervals_claim_no_crossing(finished):
     assert [one.key for one in budget_outcomes(record)] == ["budgets.few"]  # two seeds
 
 
+@pytest.mark.usefixtures("no_page")
 def test_every_budget_is_trained_with_the_rate_that_was_tuned_for_it(tmp_path, settings):
     out, name = tmp_path / "out", MODELS[0]
     tuned = {"models": (name,), "space": ("lr=0.002,0.004",), "trials": 2, "seeds": 1, "budgets": (0.5, 1.0)}
@@ -426,6 +429,7 @@ def test_runs_are_compared_as_clusters_of_their_tunings(tuned):
     assert sum(is_trial for is_trial, _ in checked) == 8
 
 
+@pytest.mark.usefixtures("no_page")
 def test_a_comparison_that_was_stopped_while_tuning_goes_on(tuned, tuned_copy, tuning_settings):
     plan = read_plan(tuned_copy)
     command = plan.command.replace(str(tuned), str(tuned_copy))

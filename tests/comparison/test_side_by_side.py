@@ -152,6 +152,7 @@ def test_a_worker_of_a_dask_cluster_is_killed(started, one_after_the_other, tmp_
     assert weights(out) == one_after_the_other
 
 
+@pytest.mark.usefixtures("no_page")
 def test_one_training_fails_and_the_others_are_done(tmp_path, monkeypatch):
     out, log, own = tmp_path / "out", Logs(tmp_path / "out").log(LABELS[0]), trainings.fit
     settings = {**SETTINGS, "epochs": 1, "items_per_epoch": 64}

@@ -100,6 +100,7 @@ def test_examples_are_counted_and_a_look_is_confirmed_on_all_items(finished):
             assert directory.metrics()[-1].measures["exact_match"] >= UNTIL
 
 
+@pytest.mark.usefixtures("no_page")
 def test_the_record_is_verified_and_resumed_and_a_forged_arrival_is_caught(finished, tmp_path):
     out, record = finished
     assert differing(out) == []
@@ -124,6 +125,7 @@ def test_a_plugin_is_rehearsed_without_the_target(finished, monkeypatch):
     assert done == [(False, None, 2, (), list(MODELS))]
 
 
+@pytest.mark.usefixtures("no_page")
 def test_the_same_command_gives_the_same_numbers_however_many_go_on_at_once(finished, tmp_path, capsys, monkeypatch):
     """The last trials of two races are lost, and are run again by another process."""
     here, start = sys.modules[__name__], joblib_backends.get_memmapping_executor
