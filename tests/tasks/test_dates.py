@@ -10,6 +10,7 @@ import torch
 import selfattn
 from selfattn.cli.main import main
 from selfattn.data.pairs import Pair
+from selfattn.decoding.options import DecodingOptions
 from selfattn.errors import UserError
 from selfattn.runs.directory import RunDirectory
 from selfattn.runs.evaluate import evaluate_run
@@ -106,7 +107,7 @@ def test_the_books_file_has_its_own_split(shared_data, tmp_path, train):
     path = shared_data("dates/date.txt")
     training = {"epochs": 1, "items_per_epoch": 200, "batch_size": 64, "validation_items": 20}
     run = train("rnn-plain", tmp_path / "run", data=(path,), training=training)
-    found = evaluate_run(run, [path])
+    found = evaluate_run(run, [path], DecodingOptions(max_length=1))
     assert (found["items"], found["unseen"]["items"], found["unseen_casefold"]["items"]) == (5000, 3595, 2562)
     assert found["by_format"] == {}
 

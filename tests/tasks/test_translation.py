@@ -124,11 +124,11 @@ def test_languages_are_known_or_refused_and_their_script_is_compared(cli, tmp_pa
 
 def test_a_comparison_on_phrases_needs_no_download(tmp_path, monkeypatch):
     monkeypatch.setattr(EmbeddedPhrases, "_sample", lambda phrases, *languages: CldrSource(*languages).pairs(500))
-    brief = TINY | {"items_per_epoch": 32}
+    brief = TINY | {"items_per_epoch": 32, "validation_items": 4}
     usual = Translation().usual_comparison()["models"]
     assert usual == ("rnn-attention", "transformer", "transformer-rope")
     models = usual[:2]
-    record, files = compare("translation", models=models, out=tmp_path / "out", quick=True, test_items=12, **brief)
+    record, files = compare("translation", models=models, out=tmp_path / "out", quick=True, test_items=6, **brief)
     assert [model.name for model in record.models] == [*models]
     assert record.matching.budget == "parameters"
     counts = [model.parameters_non_embedding or 0 for model in record.models]
