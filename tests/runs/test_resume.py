@@ -101,8 +101,8 @@ def run(whole, tmp_path):
 STOPS = {
     # Behind a validation metrics and weights are written, and the checkpoint, here twice the first one, is not.
     "scheduled sampling": (FULL, {}, [StopAt(1), StopAt(3, "validated"), StopAt(6, "validated"), StopAt(8)]),
-    "rnn-attention": (FULL, {"save_every": 1, "model": "rnn-attention"}, [StopAt(4)]),
-    "decoder-only": (FORCED, {"save_every": 1, "model": "decoder-only"}, [StopAt(4)]),
+    "rnn-attention": (FULL, {"save_every": 1, "model": "rnn-attention"}, [StopAt(4), StopAt(8)]),
+    "decoder-only": (FORCED, {"save_every": 1, "model": "decoder-only"}, [StopAt(4), StopAt(8)]),
     "batches by tokens": (TOKENS, {"save_every": 2}, [StopAt(7)]),
     "two passes": (TWO_PASSES, {"save_every": 2}, [StopAt(3)]),
     "patience": (PATIENCE, {}, [StopAt(3)]),
