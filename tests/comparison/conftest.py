@@ -75,13 +75,19 @@ def tuning_settings():
     return TUNED
 
 
+def copy_of(comparison, place):
+    """Copy a finished comparison without what nobody reads any more; most of the time goes into the number of files."""
+    ignored = shutil.ignore_patterns("last", "logs", "*.lock")
+    return shutil.copytree(comparison, place, ignore=ignored, copy_function=shutil.copyfile)
+
+
 @pytest.fixture
 def tuned_copy(tuned, tmp_path):
     """A copy of the tuned comparison, to be changed."""
-    return shutil.copytree(tuned, tmp_path / "tuned")
+    return copy_of(tuned, tmp_path / "tuned")
 
 
 @pytest.fixture
 def copy(finished, tmp_path):
     """A copy of the comparison, to be changed."""
-    return shutil.copytree(finished, tmp_path / "out")
+    return copy_of(finished, tmp_path / "out")
