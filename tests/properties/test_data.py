@@ -12,7 +12,7 @@ from unicodedata import is_normalized
 import numpy as np
 import pytest
 import torch
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from selfattn.data.batches import batches, collate
@@ -94,7 +94,7 @@ sides = st.text(characters, min_size=1, max_size=8).filter(clean_text)
 
 @given(st.lists(st.tuples(sides, sides), min_size=1, max_size=5), st.sampled_from(["tsv", "jsonl"]))
 def test_files_come_back(rows, suffix):
-    assume(not rows[0][0].startswith("\ufeff"))  # a byte order mark in front of a file is not part of the text
+    rows = [("Yes, I do.", "Ja."), *rows]  # neither a heading nor behind a byte order mark
     if suffix == "tsv":
         text = "".join(f"{source}\t{target}\n" for source, target in rows)
     else:
