@@ -477,6 +477,13 @@ def _child(*close: int) -> Iterator[None]:
         os._exit(2)
 
 
+def modules_of(sources: tuple[str, ...]) -> Iterator[str]:
+    """Name the modules of files and folders below the package."""
+    for source in sources:
+        paths = [PACKAGE / source] if source.endswith(".py") else sorted((PACKAGE / source).glob("*.py"))
+        yield from (str(path.relative_to(PACKAGE)) for path in paths if path.name != "__init__.py")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("modules", nargs="*", help="paths below selfattn/; default all that are listed here")
@@ -489,14 +496,14 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="write a line of JSON for each module here")
     asked = parser.parse_args()
     os.environ["CI"] = "1"  # hypothesis draws the same examples every time
-    for sources, tests in GROUPS.items():
-        names = [
-            str(path.relative_to(PACKAGE))
-            for source in sources
-            for path in ([PACKAGE / source] if source.endswith(".py") else sorted((PACKAGE / source).glob("*.py")))
-            if path.name != "__init__.py"
-        ]
-        names = [name for name in names if not asked.modules or any(name.startswith(one) for one in asked.modules)]
+    groups = {tuple(modules_of(sources)): tests for sources, tests in GROUPS.items()}
+    listed = list(itertools.chain.from_iterable(groups))
+    others = [module for module in asked.modules if not any(name.startswith(module) for name in listed)]
+    if others and not asked.tests:
+        parser.error(f"{', '.join(others)}: not listed here; say by --tests which tests are asked")
+    groups[tuple(others)] = ()
+    for all_names, tests in groups.items():
+        names = [name for name in all_names if not asked.modules or any(name.startswith(one) for one in asked.modules)]
         if names and not (child := os.fork()):
             import pytest
 
